@@ -1,0 +1,67 @@
+"""Options of methods and utilities: the fields of a frozen dataclass, settable by name from text or Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from minrisk.errors import InputError, unknown_name
+
+T = TypeVar("T")
+
+
+def described(name: str, configured: object) -> str:
+    """`name(option=value,...)` with every option that takes part in the result."""
+    if not dataclasses.is_dataclass(configured):
+        return name
+    options = ",".join(
+        f"{field.name}={getattr(configured, field.name)}" for field in dataclasses.fields(configured) if field.repr
+    )
+    return f"{name}({options})" if options else name
+
+
+def configure(kind: str, name: str, factory: type[T], options: Mapping[str, object]) -> T:
+    """`factory(**options)`, where text is read as the type of its field and errors name the option."""
+    fields = {field.name for field in dataclasses.fields(typing.cast(Any, factory)) if field.init}
+    hints = typing.get_type_hints(factory)
+    values = {}
+    for option, value in options.items():
+        if option not in fields:
+            raise unknown_name(f"option of {kind} {name!r}:", option, fields)
+        values[option] = _read(value, hints[option], f"`{option}` of {kind} {name!r}")
+    return factory(**values)
+
+
+def parse_settings(settings: list[str]) -> dict[str, str]:
+    """`["rank=8", ...]` as a dictionary."""
+    options = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise InputError(f"a setting must look like option=value, got {setting!r}")
+        options[name.strip().replace("-", "_")] = value.strip()
+    return options
+
+
+def _read(value: object, hint: Any, place: str) -> object:
+    """`value`, read as type `hint` if it is text."""
+    allowed = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    if not isinstance(value, str):
+        return value
+    if type(None) in allowed and value.lower() in ("none", ""):
+        return None
+    if bool in allowed and value.lower() in ("true", "false", "yes", "no", "1", "0"):
+        return value.lower() in ("true", "yes", "1")
+    for kind in (int, float):
+        if kind in allowed:
+            try:
+                return kind(value)
+            except ValueError:
+                continue
+    if str in allowed or not {bool, int, float} & set(allowed):
+        return value
+    names = " or ".join(kind.__name__ for kind in allowed if kind is not type(None))
+    raise InputError(f"{place} must be {names}, got {value!r}")

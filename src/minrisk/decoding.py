@@ -1,0 +1,172 @@
+"""The public functions: from segments to decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from minrisk.budgets import Budget, parse_budget
+from minrisk.configuration import described
+from minrisk.engine import WINDOW, run
+from minrisk.errors import InputError, MinriskError
+from minrisk.methods import METHODS
+from minrisk.problems import check_weights, problem_of
+from minrisk.scoring import Ledger
+from minrisk.session import Session
+from minrisk.types import Decision, Method, Problem, Segment, ranking
+from minrisk.utilities import UTILITIES
+from minrisk.utilities.base import Utility
+from minrisk.utilities.function import Function
+from minrisk.version import __version__
+
+
+def method(name: str | Method | None = None, /, **options: Any) -> Method:
+    """A configured method: `method("pmbr", rank=8)`. A method that is configured already is returned as it is."""
+    if name is not None and not isinstance(name, str):
+        if options or not hasattr(name, "plan"):
+            raise InputError(f"a method must be a name or an object with a `plan`, got {name!r}")
+        return name
+    return cast(Method, METHODS.create(name or "full", options))
+
+
+def utility(name: str | Utility | Any, /, **options: Any) -> Utility:
+    """A configured utility: `utility("chrf", word_order=2)`, or any callable: `utility(judge, batch_size=64)`."""
+    if isinstance(name, Utility):
+        if options:
+            raise InputError(f"utility {name.name!r} is configured already; options go with a name: {sorted(options)}")
+        return name
+    if isinstance(name, str):
+        return cast(Utility, UTILITIES.create(name, options))
+    return Function(name, **options)
+
+
+def decode(
+    hypotheses: Sequence[str],
+    utility: str | Utility | Any = "chrf",
+    method: str | Method | None = None,
+    budget: Budget = 1.0,
+    *,
+    source: str | None = None,
+    pseudo_references: Sequence[str] | None = None,
+    weights: str | Sequence[float] = "multiplicity",
+    logprobs: Sequence[float] | None = None,
+    seed: int = 0,
+    id: str | None = None,
+) -> Decision:
+    """Choose the hypothesis with the highest expected utility against the others.
+
+    utility            a name, a configured utility, or a callable f(candidates, pseudo_references) -> floats
+    method             a name or a configured method; without one: full MBR, or PMBR on a budget below all cells
+    budget             a share of the distinct cells (1/16, 0.25, "1/16"), or an absolute number of calls (1024)
+    pseudo_references  what to compare with, if not the hypotheses themselves
+    weights            of the pseudo-references: "multiplicity", "logprob", "logprob-normalized", or numbers
+    """
+    named = isinstance(weights, str)
+    segment = Segment(
+        id=id,
+        hypotheses=hypotheses,
+        source=source,
+        pseudo_references=pseudo_references,
+        logprobs=logprobs if pseudo_references is None else None,
+        pseudo_reference_logprobs=None if pseudo_references is None else logprobs,
+        weights=None if named else cast(Sequence[float], weights),
+    )
+    scheme = cast(str, weights) if named else "multiplicity"
+    return next(decode_corpus([segment], utility, method, budget, weights=scheme, seed=seed))
+
+
+def decode_corpus(
+    segments: Iterable[Segment | Mapping[str, Any]],
+    utility: str | Utility | Any = "chrf",
+    method: str | Method | None = None,
+    budget: Budget = 1.0,
+    *,
+    weights: str = "multiplicity",
+    seed: int = 0,
+    window: int = WINDOW,
+    ledger: Ledger | None = None,
+) -> Iterator[Decision]:
+    """The decisions of many segments, in order, as they are reached; see `decode` for the arguments.
+
+    window  segments worked on at once; more fill the batches of an expensive metric better, none changes a result
+    ledger  a `Ledger` to be kept up to date with what the run has spent
+    """
+    configuration = Configuration(utility, method, budget, weights, seed)
+    problems = configuration.problems(segments)
+    sessions = run(problems, configuration.method, configuration.utility, seed=seed, window=window, ledger=ledger)
+    return (decision_of(session, configuration.utility.higher_is_better) for session in sessions)
+
+
+class Configuration:
+    """What decides the outcome of a run: utility, method, budget, weights, seed."""
+
+    def __init__(
+        self,
+        utility: str | Utility | Any = "chrf",
+        method: str | Method | None = None,
+        budget: Budget = 1.0,
+        weights: str = "multiplicity",
+        seed: int = 0,
+    ) -> None:
+        self.utility = _utility(utility)
+        self.budget = parse_budget(budget)
+        self.method = _method(method or ("full" if self.budget == 1 and not isinstance(self.budget, int) else "pmbr"))
+        check_weights(weights)
+        self.weights = weights
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise InputError(f"`seed` must be a whole number, got {seed!r}")
+        self.seed = seed
+
+    def problems(self, segments: Iterable[Segment | Mapping[str, Any]]) -> Iterator[Problem]:
+        """The problem of each segment; errors name it."""
+        for position, given in enumerate(segments):
+            name: object = position
+            try:
+                segment = given if isinstance(given, Segment) else Segment.of(given)
+                name = position if segment.id is None else segment.id
+                yield problem_of(segment, self.utility, self.budget, self.weights, position)
+            except InputError as error:
+                raise InputError(f"segment {str(name)!r}: {error}") from error
+
+    @property
+    def method_name(self) -> str:
+        """The registered name of the method, or its class's if it has none."""
+        known = (name for name in METHODS if isinstance(self.method, METHODS.factory(name)))
+        return next(known, type(self.method).__name__)
+
+    def signature(self) -> str:
+        """Version and everything that decides the outcome, on one line."""
+        return "|".join(
+            (
+                f"minrisk:{__version__}",
+                f"method:{described(self.method_name, self.method)}",
+                f"utility:{self.utility.signature()}",
+                f"budget:{self.budget}",
+                f"weights:{self.weights}",
+                f"seed:{self.seed}",
+            )
+        )
+
+
+_method = method
+_utility = utility
+
+
+def decision_of(session: Session, higher_is_better: bool) -> Decision:
+    """The decision that a concluded session leads to, on the metric's own scale."""
+    problem, estimate = session.problem, session.estimate
+    if estimate is None:
+        raise MinriskError(f"segment {problem.id!r} is not decided yet")
+    row = int(ranking(estimate.values, problem.row_weights)[0])
+    values = estimate.values if higher_is_better else 0.0 - estimate.values
+    index = int(problem.row_positions[row])
+    return Decision(
+        id=problem.id,
+        text=problem.candidates[row],
+        index=index,
+        utilities=values[problem.row_of_hypothesis],
+        calls=session.calls,
+        cells=problem.size,
+        estimate=estimate,
+        problem=problem,
+    )

@@ -1,0 +1,46 @@
+"""Every exception that minrisk raises on purpose.
+
+    MinriskError
+    ├── InputError           an argument or a line of input is wrong        (also a ValueError)
+    ├── UtilityError         a metric failed or returned unusable values    (also a RuntimeError)
+    ├── MethodError          a method broke the contract of a plan          (also a RuntimeError)
+    └── MissingExtraError    an optional dependency is not installed        (also an ImportError)
+
+A message is one line: the place, what was expected, what was got, what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class MinriskError(Exception):
+    """Base of all errors that are meant for the user."""
+
+
+class InputError(MinriskError, ValueError):
+    """An argument or a line of input is wrong."""
+
+
+class UtilityError(MinriskError, RuntimeError):
+    """A metric failed, or returned the wrong number of values, NaN or infinity."""
+
+
+class MethodError(MinriskError, RuntimeError):
+    """A method asked for impossible cells, went over its budget or returned a wrong estimate."""
+
+
+class MissingExtraError(MinriskError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional dependency: pip install 'minrisk[{extra}]'")
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
+    """The error for a name that is not known, offering the nearest one that is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    return InputError(f"unknown {kind} {name!r}; {hint}")

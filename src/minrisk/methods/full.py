@@ -1,0 +1,27 @@
+"""Full MBR: every cell is scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minrisk.errors import InputError
+from minrisk.numeric.estimation import expected_utilities
+from minrisk.types import Cells, Estimate, Plan, Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Full:
+    """Score every cell and take the row means: exact, and the yardstick of all others (FMBR)."""
+
+    def plan(self, problem: Problem, rng: np.random.Generator) -> Plan:
+        rows, columns = problem.shape
+        if problem.budget < problem.size:
+            raise InputError(
+                f"method 'full' scores all {problem.size} cells, and the budget allows {problem.budget}: "
+                "leave the budget out, or name a method that samples, such as 'pmbr'"
+            )
+        values = yield Cells(np.repeat(np.arange(rows), columns), np.tile(np.arange(columns), rows))
+        matrix = values.reshape(rows, columns)
+        return Estimate(values=expected_utilities(matrix, problem.column_weights), matrix=matrix)

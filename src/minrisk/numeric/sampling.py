@@ -1,0 +1,48 @@
+"""Which rows and columns to look at: weighted draws without replacement, with their inclusion probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minrisk.types import Cells, FloatArray, IntArray, Problem
+
+
+def inclusion_probabilities(weights: FloatArray, count: int) -> FloatArray:
+    """Proportional to weight, at most 1, and `count` in sum: what heavy texts gain by being drawn for certain."""
+    support = int(np.count_nonzero(weights))
+    if count >= support:
+        return (weights > 0).astype(np.float64)
+    probabilities = np.zeros(len(weights))
+    certain = np.zeros(len(weights), dtype=np.bool_)
+    while True:
+        rest = ~certain
+        probabilities[certain] = 1.0
+        probabilities[rest] = weights[rest] * (count - certain.sum()) / weights[rest].sum()
+        over = rest & (probabilities >= 1.0)
+        if not over.any():
+            return probabilities
+        certain |= over
+
+
+def draw(weights: FloatArray, count: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+    """`count` distinct numbers drawn in proportion to weight, ascending, and how much weight each number stands for.
+
+    Pareto sampling (Rosén 1997): fixed size, one uniform number each, inclusion probabilities met closely. A number
+    drawn with probability p stands for weight / p, so that weighted means over the draw estimate those over all.
+    Numbers without weight are drawn only when nothing else is left.
+    """
+    probabilities = inclusion_probabilities(weights, count)
+    uniform = rng.random(len(weights))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = uniform / (1 - uniform) * (1 - probabilities) / probabilities
+    odds[probabilities == 0] = np.inf
+    drawn = np.sort(np.argsort(odds, kind="stable")[:count])
+    stands_for = np.divide(weights, probabilities, out=np.zeros(len(weights)), where=probabilities > 0)
+    return drawn, stands_for
+
+
+def block(problem: Problem, rows: IntArray, columns: IntArray) -> Cells:
+    """The cells of some rows and columns, less the self-pairs that the utility knows without a call."""
+    cells = Cells(np.repeat(rows, len(columns)), np.tile(columns, len(rows)))
+    free = (problem.twins[cells.rows] == cells.columns) & ~np.isnan(problem.self_values[cells.rows])
+    return Cells(cells.rows[~free], cells.columns[~free])

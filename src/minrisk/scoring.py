@@ -1,0 +1,130 @@
+"""From the cells that many plans ask for to the fewest, best packed calls of a utility."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from minrisk.errors import MinriskError, UtilityError
+from minrisk.types import Cells, FloatArray, IntArray, Problem
+from minrisk.utilities.base import MatrixUtility, PairUtility, Utility
+
+Asks = Sequence[tuple[Problem, Cells]]
+
+MEMORY = 1 << 16
+"""Pairs remembered across segments: repeated lines lie close together in practice, and memory stays bounded."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What a run has spent. `calls` counts cells per segment; `scored` those that really reached the metric."""
+
+    segments: int = 0
+    calls: int = 0
+    cells: int = 0
+    scored: int = 0
+    seconds_scoring: float = 0.0
+    seconds_planning: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Calls as a share of full MBR's."""
+        return self.calls / self.cells if self.cells else 0.0
+
+
+class Scorer:
+    """Scores the cells of many problems at once, in the cheapest way that the utility offers."""
+
+    def __init__(self, utility: Utility, ledger: Ledger) -> None:
+        self.utility = utility
+        self.ledger = ledger
+        self._memory: dict[tuple[str, str, str | None], float] = {}
+
+    def answer(self, asks: Asks) -> list[FloatArray]:
+        """The values of the cells of each ask, on the metric's own scale."""
+        begin = time.perf_counter()
+        if isinstance(self.utility, PairUtility):
+            answers = self._pooled(self.utility, asks)
+        elif isinstance(self.utility, MatrixUtility):
+            answers = [self.utility.answer(problem, cells) for problem, cells in asks]
+            self.ledger.scored += sum(len(cells) for _, cells in asks)
+        else:
+            raise UtilityError(f"{self.utility.name!r} is neither a PairUtility nor a MatrixUtility")
+        self.ledger.seconds_scoring += time.perf_counter() - begin
+        return answers
+
+    def _pooled(self, utility: PairUtility, asks: Asks) -> list[FloatArray]:
+        texts = _Interned()
+        keys = [texts.keys(problem, cells, utility.uses_source) for problem, cells in asks]
+        distinct, owner, places = np.unique(np.concatenate(keys), return_index=True, return_inverse=True)
+        pairs = [texts.pair(int(key)) for key in distinct]
+        values = np.array([self._memory.get(pair, np.nan) for pair in pairs], dtype=np.float64)
+        unknown = np.flatnonzero(np.isnan(values))
+        lengths = np.array([sum(len(text or "") for text in pairs[place]) for place in unknown], dtype=np.int64)
+        starts = np.cumsum([0] + [len(key) for key in keys])
+        # Similar lengths together waste no padding; the longest first, so that too little memory shows at once.
+        for batch in _batches(unknown[np.argsort(-lengths, kind="stable")], utility.batch_size):
+            first = asks[int(np.searchsorted(starts, owner[batch[0]], side="right")) - 1][0]
+            values[batch] = score_batch(utility, [pairs[place] for place in batch], first.id)
+        self.ledger.scored += len(unknown)
+        self._remember(pairs, values)
+        return np.split(values[places.ravel()], starts[1:-1].tolist())
+
+    def _remember(self, pairs: Sequence[tuple[str, str, str | None]], values: FloatArray) -> None:
+        self._memory.update(zip(pairs, values.tolist(), strict=True))
+        while len(self._memory) > MEMORY:
+            del self._memory[next(iter(self._memory))]
+
+
+def score_batch(utility: PairUtility, pairs: Sequence[tuple[str, str, str | None]], segment: str) -> FloatArray:
+    """The values of one batch of pairs, checked for their number; failures name the segment."""
+    candidates, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    sources = [pair[2] for pair in pairs]
+    place = f"utility {utility.name!r}, batch of {len(pairs)} pairs (segment {segment!r} among them)"
+    try:
+        values = np.asarray(utility.score(candidates, references, sources), dtype=np.float64)
+    except MinriskError as error:
+        error.add_note(place)
+        raise
+    except Exception as error:
+        raise UtilityError(f"{place}: {type(error).__name__}: {error}") from error
+    if values.shape != (len(pairs),):
+        got = len(values) if values.ndim == 1 else f"an array of shape {values.shape}"
+        raise UtilityError(f"{place}: expected {len(pairs)} values, got {got}")
+    return values
+
+
+class _Interned:
+    """Texts as numbers, so that equal pairs of many segments are found by sorting integers."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str | None, int] = {}
+        self._texts: list[str | None] = []
+
+    def keys(self, problem: Problem, cells: Cells, with_source: bool) -> IntArray:
+        """One integer a cell; 21 bits a text allow two million distinct texts in one window."""
+        source = self._number(problem.source if with_source else None)
+        rows = np.zeros(problem.shape[0], dtype=np.int64)
+        columns = np.zeros(problem.shape[1], dtype=np.int64)
+        for row in np.unique(cells.rows):
+            rows[row] = self._number(problem.candidates[row])
+        for column in np.unique(cells.columns):
+            columns[column] = self._number(problem.pseudo_references[column])
+        return (rows[cells.rows] << 42) | (columns[cells.columns] << 21) | source
+
+    def pair(self, key: int) -> tuple[str, str, str | None]:
+        mask = (1 << 21) - 1
+        return self._texts[key >> 42] or "", self._texts[key >> 21 & mask] or "", self._texts[key & mask]
+
+    def _number(self, text: str | None) -> int:
+        number = self._numbers.setdefault(text, len(self._texts))
+        if number == len(self._texts):
+            self._texts.append(text)
+        return number
+
+
+def _batches(places: IntArray, size: int) -> list[IntArray]:
+    return [places[start : start + size] for start in range(0, len(places), size)]

@@ -1,0 +1,102 @@
+"""What a utility is.
+
+A utility compares candidates with pseudo-references. It knows texts and numbers, never methods, budgets or files.
+Subclass the kind that fits; the engine uses the cheapest way that the kind offers:
+
+    PairUtility    implement `score`: equally long lists in, one value a pair out. The engine pools the pairs of many
+                   segments, drops the ones already known, sorts them by length and calls `score` with batches.
+    MatrixUtility  implement `matrix` (and `cells` where a few cells can be had faster than all): cells of one
+                   segment are scored together, nothing is pooled.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from minrisk.configuration import described
+from minrisk.types import Cells, FloatArray, IntArray, Problem
+
+Sources = Sequence[str | None] | None
+
+
+class Utility(ABC):
+    """u(candidate, pseudo-reference[, source]) on the metric's own scale and in its own direction."""
+
+    name: ClassVar[str]
+    higher_is_better: bool = True
+    needs_source: bool = False
+
+    @property
+    def uses_source(self) -> bool:
+        """Whether values depend on the source, which may still be absent unless it is needed."""
+        return self.needs_source
+
+    @abstractmethod
+    def score(self, candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources = None) -> FloatArray:
+        """The values of C pairs, given as equally long lists: (C,)."""
+
+    @abstractmethod
+    def matrix(
+        self, candidates: Sequence[str], pseudo_references: Sequence[str], source: str | None = None
+    ) -> FloatArray:
+        """The values of every pair: (N, K)."""
+
+    def self_values(self, texts: Sequence[str]) -> FloatArray | None:
+        """u(h, h) of each text where it is known without a call, else None."""
+        return None
+
+    def signature(self) -> str:
+        """Name and options: two utilities with equal signatures give equal values."""
+        return described(self.name, self)
+
+
+class PairUtility(Utility):
+    """A utility that scores pairs, each at its own cost: a cross-encoder, an LLM judge, any callable."""
+
+    batch_size: int = 1024
+
+    def matrix(
+        self, candidates: Sequence[str], pseudo_references: Sequence[str], source: str | None = None
+    ) -> FloatArray:
+        lefts = [candidate for candidate in candidates for _ in pseudo_references]
+        rights = list(pseudo_references) * len(candidates)
+        values = self.score(lefts, rights, [source] * len(lefts))
+        return values.reshape(len(candidates), len(pseudo_references))
+
+
+class MatrixUtility(Utility):
+    """A utility that scores the cells of a segment together faster than one by one: chrF, BLEU, a table."""
+
+    def cells(
+        self,
+        candidates: Sequence[str],
+        pseudo_references: Sequence[str],
+        rows: IntArray,
+        columns: IntArray,
+        source: str | None = None,
+    ) -> FloatArray:
+        """The values of the cells (rows[c], columns[c]): (C,)."""
+        return self.matrix(candidates, pseudo_references, source)[rows, columns]
+
+    def score(self, candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources = None) -> FloatArray:
+        lefts, rows = _distinct(candidates)
+        rights, columns = _distinct(pseudo_references)
+        return self.cells(lefts, rights, rows, columns)
+
+    def answer(self, problem: Problem, cells: Cells) -> FloatArray:
+        """The values of cells of a problem: (C,)."""
+        if len(cells) == problem.size:
+            whole = self.matrix(problem.candidates, problem.pseudo_references, problem.source)
+            return whole[cells.rows, cells.columns]
+        return self.cells(problem.candidates, problem.pseudo_references, cells.rows, cells.columns, problem.source)
+
+
+def _distinct(texts: Sequence[str]) -> tuple[list[str], IntArray]:
+    """The distinct texts in order of first appearance, and for each text given its number among them."""
+    numbers: dict[str, int] = {}
+    places = np.array([numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
+    return list(numbers), places
