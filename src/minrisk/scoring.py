@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +14,7 @@ from minrisk.types import Cells, FloatArray, IntArray, Problem
 from minrisk.utilities.base import MatrixUtility, PairUtility, Utility
 
 Asks = Sequence[tuple[Problem, Cells]]
-
-MEMORY = 1 << 16
-"""Pairs remembered across segments: repeated lines lie close together in practice, and memory stays bounded."""
+Pair = tuple[str, str, str | None]
 
 
 @dataclass(slots=True)
@@ -41,7 +40,7 @@ class Scorer:
     def __init__(self, utility: Utility, ledger: Ledger) -> None:
         self.utility = utility
         self.ledger = ledger
-        self._memory: dict[tuple[str, str, str | None], float] = {}
+        self._memory = Memory()
 
     def answer(self, asks: Asks) -> list[FloatArray]:
         """The values of the cells of each ask, on the metric's own scale."""
@@ -61,7 +60,7 @@ class Scorer:
         keys = [texts.keys(problem, cells, utility.uses_source) for problem, cells in asks]
         distinct, owner, places = np.unique(np.concatenate(keys), return_index=True, return_inverse=True)
         pairs = [texts.pair(int(key)) for key in distinct]
-        values = np.array([self._memory.get(pair, np.nan) for pair in pairs], dtype=np.float64)
+        values = np.array([self._memory.get(pair) for pair in pairs], dtype=np.float64)
         unknown = np.flatnonzero(np.isnan(values))
         lengths = np.array([sum(len(text or "") for text in pairs[place]) for place in unknown], dtype=np.int64)
         starts = np.cumsum([0] + [len(key) for key in keys])
@@ -70,16 +69,32 @@ class Scorer:
             first = asks[int(np.searchsorted(starts, owner[batch[0]], side="right")) - 1][0]
             values[batch] = score_batch(utility, [pairs[place] for place in batch], first.id)
         self.ledger.scored += len(unknown)
-        self._remember(pairs, values)
+        self._memory.add(pairs, values)
         return np.split(values[places.ravel()], starts[1:-1].tolist())
 
-    def _remember(self, pairs: Sequence[tuple[str, str, str | None]], values: FloatArray) -> None:
-        self._memory.update(zip(pairs, values.tolist(), strict=True))
-        while len(self._memory) > MEMORY:
-            del self._memory[next(iter(self._memory))]
+
+class Memory:
+    """The values of the last pairs: repeated lines lie close together in practice, and memory stays bounded."""
+
+    SIZE = 1 << 15
+
+    def __init__(self) -> None:
+        self._recent: dict[Pair, float] = {}
+        self._older: dict[Pair, float] = {}
+
+    def get(self, pair: Pair) -> float:
+        """The value of a pair, NaN if it is not remembered."""
+        value = self._recent.get(pair)
+        return self._older.get(pair, math.nan) if value is None else value
+
+    def add(self, pairs: Sequence[Pair], values: FloatArray) -> None:
+        """Remember these values; when one generation is full, the one before it is forgotten."""
+        self._recent.update(zip(pairs, values.tolist(), strict=True))
+        if len(self._recent) >= self.SIZE:
+            self._older, self._recent = self._recent, {}
 
 
-def score_batch(utility: PairUtility, pairs: Sequence[tuple[str, str, str | None]], segment: str) -> FloatArray:
+def score_batch(utility: PairUtility, pairs: Sequence[Pair], segment: str) -> FloatArray:
     """The values of one batch of pairs, checked for their number; failures name the segment."""
     candidates, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     sources = [pair[2] for pair in pairs]
@@ -115,7 +130,7 @@ class _Interned:
             columns[column] = self._number(problem.pseudo_references[column])
         return (rows[cells.rows] << 42) | (columns[cells.columns] << 21) | source
 
-    def pair(self, key: int) -> tuple[str, str, str | None]:
+    def pair(self, key: int) -> Pair:
         mask = (1 << 21) - 1
         return self._texts[key >> 42] or "", self._texts[key >> 21 & mask] or "", self._texts[key & mask]
 

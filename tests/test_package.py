@@ -1,0 +1,104 @@
+"""The house itself: layers, public names, what an import costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import minrisk
+from minrisk.cli.main import COMMANDS
+from minrisk.methods import METHODS
+from minrisk.utilities import UTILITIES
+
+PACKAGE = Path(minrisk.__file__).parent
+
+LAYERS = (
+    {"errors", "version"},
+    {"types", "configuration"},
+    {"seeding", "budgets", "registry"},
+    {"numeric"},
+    {"utilities"},
+    {"methods"},
+    {"problems"},
+    {"session", "scoring"},
+    {"engine"},
+    {"decoding", "formats"},
+    {"testing"},
+    {"cli"},
+    {"__main__", "__init__"},
+)
+"""A module imports from its own layer and those before it."""
+
+FORBIDDEN = {("methods", "utilities"), ("utilities", "methods"), ("numeric", "utilities"), ("numeric", "methods")}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_parts(path: Path) -> set[str]:
+    parts = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module] if node.module != "minrisk" else [f"minrisk.{name.name}" for name in node.names]
+        elif isinstance(node, ast.Import):
+            names = [name.name for name in node.names]
+        parts |= {name.split(".")[1] for name in names if name.startswith("minrisk.")}
+    return parts
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path: Path) -> None:
+    level = {part: number for number, layer in enumerate(LAYERS) for part in layer}
+    own = part_of(path)
+    for other in imported_parts(path):
+        assert level[other] <= level[own], f"{own} must not import {other}"
+        assert (own, other) not in FORBIDDEN
+
+
+def test_only_the_session_sends() -> None:
+    senders = [
+        part_of(path)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "send"
+    ]
+    assert set(senders) == {"session"}
+
+
+def test_public_names_are_there_and_sorted() -> None:
+    names = minrisk.__all__
+    assert names == sorted(names)
+    for name in names:
+        assert getattr(minrisk, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'decoed'"):
+        _ = minrisk.decoed  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_every_method_says_what_it_does_in_one_line(name: str) -> None:
+    assert METHODS.summary(name).endswith(".")
+
+
+@pytest.mark.parametrize("name", list(UTILITIES))
+def test_every_utility_says_what_it_does_in_one_line(name: str) -> None:
+    assert UTILITIES.summary(name).endswith(".")
+    assert UTILITIES.factory(name).name == name
+
+
+@pytest.mark.parametrize("code", ["import minrisk", "from minrisk.cli.main import parser; parser().format_help()"])
+def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
+    heavy = "numpy", "numba", "rich", "torch", "pyarrow", "matplotlib"
+    script = f"{code}\nimport sys\nprint([name for name in {heavy} if name in sys.modules])"
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"
+
+
+def test_every_command_has_a_summary() -> None:
+    for command in COMMANDS.values():
+        assert command.__doc__

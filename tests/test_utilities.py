@@ -1,0 +1,182 @@
+"""Every utility keeps every promise; tables and callables in detail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import minrisk
+from minrisk.testing import UtilitySuite
+from minrisk.utilities.chrf import ChrF
+from minrisk.utilities.function import Function
+from minrisk.utilities.table import Table
+
+
+def overlap(candidates: Sequence[str], pseudo_references: Sequence[str]) -> list[float]:
+    """Shared words over all words."""
+    scores = []
+    for candidate, reference in zip(candidates, pseudo_references, strict=True):
+        one, other = set(candidate.split()), set(reference.split())
+        scores.append(len(one & other) / max(1, len(one | other)))
+    return scores
+
+
+class TestChrF(UtilitySuite):
+    utility = ChrF()
+
+
+class TestChrFPlusPlus(UtilitySuite):
+    utility = ChrF(word_order=2)
+
+
+class TestFunction(UtilitySuite):
+    utility = Function(overlap)
+
+
+class TestFunctionLowerIsBetter(UtilitySuite):
+    utility = Function(lambda candidates, references: 1 - np.array(overlap(candidates, references)), False)
+
+
+TEXTS = ["a b c", "a b", "c d", "a b c"]
+
+
+def test_callable_gets_equally_long_lists_of_strings() -> None:
+    batches: list[tuple[object, object]] = []
+
+    def noting(candidates: list[str], references: list[str]) -> list[float]:
+        batches.append((candidates, references))
+        return overlap(candidates, references)
+
+    decision = minrisk.decode(TEXTS, noting)
+    assert decision.calls == 9
+    for candidates, references in batches:
+        assert isinstance(candidates, list)
+        assert isinstance(references, list)
+        assert len(candidates) == len(references)
+        assert all(isinstance(text, str) for text in candidates + references)
+    assert sum(len(candidates) for candidates, _ in batches) == 9
+
+
+@pytest.mark.parametrize("source", ["quelle", None])
+def test_callable_with_a_third_argument_gets_the_sources(source: str | None) -> None:
+    seen: list[object] = []
+
+    def judge(candidates: list[str], references: list[str], sources: list[str | None]) -> list[float]:
+        seen.extend(sources)
+        return overlap(candidates, references)
+
+    minrisk.decode(TEXTS, judge, source=source)
+    assert seen == [source] * 9
+
+
+def test_an_option_of_a_callable_is_not_taken_for_the_sources() -> None:
+    def scaled(candidates: list[str], references: list[str], scale: float = 2.0) -> list[float]:
+        return [scale * value for value in overlap(candidates, references)]
+
+    assert minrisk.decode(TEXTS, scaled, source="x").utility == pytest.approx(
+        2 * minrisk.decode(TEXTS, overlap).utility
+    )
+
+
+def test_batches_are_no_larger_than_asked() -> None:
+    sizes = []
+
+    def noting(candidates: list[str], references: list[str]) -> list[float]:
+        sizes.append(len(candidates))
+        return overlap(candidates, references)
+
+    minrisk.decode(TEXTS, minrisk.utility(noting, batch_size=4))
+    assert sizes == [4, 4, 1]
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda count: [0.5] * (count - 1), r"expected 9 values, got 8"),
+        (lambda count: [[0.5]] * count, r"expected 9 values, got an array of shape \(9, 1\)"),
+        (lambda count: 0.5, r"must return numbers|object is not iterable"),
+        (lambda count: ["high"] * count, r"must return numbers, got list"),
+        (lambda count: [float("nan")] * count, r"segment 'news-1': the utility returned nan"),
+        (lambda count: [float("inf")] * count, r"segment 'news-1': the utility returned inf"),
+    ],
+)
+def test_what_a_callable_returns_is_checked(returned: object, message: str) -> None:
+    def broken(candidates: list[str], references: list[str]) -> object:
+        return returned(len(candidates))  # type: ignore[operator]
+
+    with pytest.raises(minrisk.UtilityError, match=message):
+        minrisk.decode(TEXTS, broken, id="news-1")
+
+
+def test_an_exception_of_a_callable_names_the_segment() -> None:
+    def down(candidates: list[str], references: list[str]) -> list[float]:
+        raise ConnectionError("server is gone")
+
+    with pytest.raises(minrisk.UtilityError, match=r"segment 'news-1'.*ConnectionError: server is gone") as caught:
+        minrisk.decode(TEXTS, down, id="news-1")
+    assert isinstance(caught.value.__cause__, ConnectionError)
+
+
+def test_a_configured_utility_takes_no_options() -> None:
+    with pytest.raises(minrisk.InputError, match="configured already"):
+        minrisk.utility(ChrF(), word_order=2)
+
+
+def test_options_are_checked_by_name_and_type() -> None:
+    assert minrisk.utility("chrf", word_order="2") == ChrF(word_order=2)
+    with pytest.raises(minrisk.InputError, match="did you mean 'word_order'"):
+        minrisk.utility("chrf", word_orders=2)
+    with pytest.raises(minrisk.InputError, match="`word_order` of utility 'chrf' must be int, got 'two'"):
+        minrisk.utility("chrf", word_order="two")
+
+
+class TestTable:
+    """Values that are there already."""
+
+    matrix = np.arange(16.0).reshape(4, 4)
+
+    def test_given_positions_count(self) -> None:
+        decision = minrisk.decode(["a", "b", "a", "c"], minrisk.utility("table", values=self.matrix))
+        assert decision.cells == 9
+        weights = np.array([0.5, 0.25, 0.25])
+        np.testing.assert_allclose(decision.utilities[3], self.matrix[3][[0, 1, 3]] @ weights)
+        assert decision.text == "c"
+
+    @pytest.mark.parametrize("suffix", [".npy", ".npz"])
+    def test_from_a_file(self, tmp_path: Path, suffix: str) -> None:
+        path = tmp_path / f"values{suffix}"
+        if suffix == ".npy":
+            np.save(path, self.matrix)
+        else:
+            np.savez(path, **{"0": self.matrix})
+        decision = minrisk.decode(["a", "b", "c", "d"], minrisk.utility("table", path=str(path)))
+        np.testing.assert_allclose(decision.utilities, self.matrix.mean(axis=1))
+
+    def test_lower_is_better(self) -> None:
+        table = Table(values=self.matrix, higher_is_better=False)
+        decision = minrisk.decode(["a", "b", "c", "d"], table)
+        assert decision.text == "a"
+        assert decision.utility == self.matrix[0].mean()
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            (np.zeros((3, 4)), r"segment '0': the matrix must have the shape \(4, 4\).*got \(3, 4\)"),
+            ({"other": np.zeros((4, 4))}, "has no matrix for segment '0'"),
+            (np.full((4, 4), np.nan), "returned nan"),
+        ],
+    )
+    def test_bad_tables(self, values: object, message: str) -> None:
+        with pytest.raises(minrisk.MinriskError, match=message):
+            minrisk.decode(["a", "b", "c", "d"], minrisk.utility("table", values=values))
+
+    def test_bad_files(self, tmp_path: Path) -> None:
+        (tmp_path / "text.npz").write_text("not an archive")
+        for name in ("text.npz", "missing.npy"):
+            with pytest.raises(minrisk.InputError, match="cannot read"):
+                minrisk.decode(["a"], minrisk.utility("table", path=str(tmp_path / name)))
+        with pytest.raises(minrisk.InputError, match="either `values`"):
+            minrisk.utility("table")
