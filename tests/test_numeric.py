@@ -35,21 +35,23 @@ def slow_sampled_values(problem: Problem, cells: Cells, values: FloatArray, stan
     if len({*others, *((row, twin[row]) for row in own if (row, twin[row]) in scored or row in own)}) == rows * columns:
         full = others | {(row, twin[row]): value for row, value in own.items()}
         return [sum(problem.column_weights[c] * full[r, c] for c in range(columns)) for r in range(rows)]
-    mean = {}
-    for column in range(columns):
-        held = [value for (_, c), value in others.items() if c == column]
-        if held:
+    effect = dict.fromkeys(range(rows), 0.0)
+    mean: dict[int, float] = {}
+    for _ in range(200):
+        for column in {c for _, c in others}:
+            held = [value - effect[r] for (r, c), value in others.items() if c == column]
             mean[column] = sum(held) / len(held)
+        for row in {r for r, _ in others}:
+            parts = [(stands_for[c], value - mean[c]) for (r, c), value in others.items() if r == row]
+            effect[row] = sum(weight * part for weight, part in parts) / sum(weight for weight, _ in parts)
     mass = sum(stands_for[column] for column in mean)
     level = sum(stands_for[column] * mean[column] for column in mean) / mass if mass else 0.0
     results = []
     for row in range(rows):
-        mine = {c: value for (r, c), value in others.items() if r == row}
-        weight = sum(stands_for[c] for c in mine)
-        if not weight:
+        if row not in {r for r, _ in others}:
             results.append(math.nan)
             continue
-        deviation = sum(stands_for[c] * (value - mean[c]) for c, value in mine.items()) / weight
+        deviation = effect[row]
         share = float(problem.column_weights[twin[row]]) if twin[row] >= 0 else 0.0
         own_column = mean.get(twin[row], level) if twin[row] >= 0 else level
         self_value = own.get(row, deviation + own_column)
@@ -73,6 +75,18 @@ def test_sampled_values_against_the_slow_twin(data: st.DataObject) -> None:
     fast = sampled_values(problem, cells, values, stands_for)
     slow = slow_sampled_values(problem, cells, values, stands_for)
     np.testing.assert_allclose(fast, slow, rtol=1e-9, atol=1e-9)
+
+
+def test_candidates_that_were_dropped_are_compared_on_equal_terms() -> None:
+    """Later columns, scored for good candidates only, are no worse for lacking the bad ones."""
+    quality, severity = np.arange(6.0), np.array([0.0, 50.0, 100.0, 150.0])
+    table = quality[:, None] + severity
+    segment = Segment(hypotheses=list("abcdef"), pseudo_references=list("wxyz"))
+    problem = problem_of(segment, Table(values=table), Fraction(1))
+    pairs = [(row, column) for row in range(6) for column in range(4) if column < 2 or row >= 4]
+    cells = Cells(np.array([row for row, _ in pairs]), np.array([column for _, column in pairs]))
+    values = sampled_values(problem, cells, table[cells.rows, cells.columns], np.full(4, 0.25))
+    np.testing.assert_allclose(values, table.mean(axis=1), rtol=1e-9)
 
 
 def test_column_effects_cancel() -> None:

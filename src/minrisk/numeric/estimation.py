@@ -11,6 +11,10 @@ import numpy as np
 
 from minrisk.types import BoolArray, Cells, FloatArray, IntArray, Problem
 
+TURNS = 200
+SETTLED = 1e-12
+"""Additive effects are settled when no row changes by more than this share of the range of the values."""
+
 
 def expected_utilities(matrix: FloatArray, weights: FloatArray) -> FloatArray:
     """Weighted row means of a full (N, K) matrix: the definition of full MBR."""
@@ -56,18 +60,16 @@ def sampled_values(problem: Problem, cells: Cells, values: FloatArray, column_we
 
     column_weights  (K,) how much of all samples each sampled column stands for; they matter for scored columns only
 
-    A row is its deviation from the columns' means, averaged over its own cells, plus the mean of the columns: so rows
-    that lack a cell here or there (their self-pair, always) are compared on equal terms. With every cell scored this
-    is the exact row mean.
+    Rows and columns have an additive effect each, fitted to the cells but the self-pairs: so rows that lack cells here
+    or there (their self-pair, always; all later columns, once an adaptive method has dropped them) are compared on
+    equal terms. With every cell scored this is the exact row mean.
     """
     matrix = filled(problem, cells, values)
     if not np.isnan(matrix).any():
         return expected_utilities(matrix, problem.column_weights)
     judged = ~is_self_pair(problem, cells)
     rows, columns, scores = cells.rows[judged], cells.columns[judged], values[judged]
-    count, total = problem.shape
-    column_means = _means(columns, scores, np.ones(len(scores)), total)
-    deviations = _means(rows, scores - column_means[columns], column_weights[columns], count)
+    deviations, column_means = _additive_effects(rows, columns, scores, column_weights[columns], problem.shape)
     share = np.where(np.isnan(column_means), 0.0, column_weights)
     level = float(np.nansum(share * column_means) / share.sum()) if share.any() else 0.0
     own_weight = np.where(problem.twins >= 0, problem.column_weights[problem.twins], 0.0)
@@ -76,6 +78,23 @@ def sampled_values(problem: Problem, cells: Cells, values: FloatArray, column_we
     own = self_pair_values(problem, cells, values)
     own = np.where(np.isnan(own), deviations + own_column, own)
     return np.asarray(deviations * (1 - own_weight) + level + own_weight * (own - own_column))
+
+
+def _additive_effects(
+    rows: IntArray, columns: IntArray, scores: FloatArray, weights: FloatArray, shape: tuple[int, int]
+) -> tuple[FloatArray, FloatArray]:
+    """Row effects (N,) and column effects (K,) by least squares, in turns; NaN where there are no cells.
+
+    Where all rows share their columns the first turn is exact but for the self-pairs, and a few more settle it.
+    """
+    row_effects = np.zeros(shape[0])
+    precision = SETTLED * float(np.ptp(scores)) if len(scores) else 0.0
+    for _ in range(TURNS):
+        column_effects = _means(columns, scores - row_effects[rows], np.ones(len(scores)), shape[1])
+        before, row_effects = row_effects, _means(rows, scores - column_effects[columns], weights, shape[0])
+        if np.abs(row_effects[rows] - before[rows]).max(initial=0.0) <= precision:
+            break
+    return row_effects, column_effects
 
 
 def _means(groups: IntArray, values: FloatArray, weights: FloatArray, count: int) -> FloatArray:
