@@ -1,0 +1,64 @@
+"""Soft-impute (Mazumder, Hastie and Tibshirani 2010)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minrisk.numeric.sparse import Completion, Observed, check_at_least, check_positive
+from minrisk.numeric.spectral import shrunk
+from minrisk.types import FloatArray
+
+
+def soft_impute(
+    observed: Observed,
+    rng: np.random.Generator,  # noqa: ARG001 -- nothing here is random
+    *,
+    regularization: float = 0.1,
+    iterations: int = 200,
+    tolerance: float = 1e-4,
+) -> Completion:
+    """The matrix Z of least  sum over observed (i, j) of w_ij (m_ij - z_ij)^2 / 2 + l |Z|_*.
+
+    Fill the gaps with Z, shrink the singular values by l, repeat. `regularization` is l as a share of the largest
+    singular value of the observed cells, from which on Z is zero; it is approached from there by halves, each fit
+    starting from the one before. Weights are taken relative to the largest.
+    It ends once an iteration at the last l moves Z by at most `tolerance` of its norm.
+    """
+    check_positive("regularization", regularization)
+    check_at_least("iterations", iterations, 1)
+    weights = observed.weights / observed.weights.max()
+    start = np.zeros(observed.shape)
+    start[observed.rows, observed.columns] = weights * observed.values
+    largest = float(np.linalg.norm(start, 2))
+    matrix, done, converged, nuclear = np.zeros(observed.shape), 0, True, 0.0
+    level = max(0.5, regularization)
+    while largest > 0.0:
+        last = level <= regularization
+        matrix, nuclear, used, converged = _settled(
+            observed, weights, matrix, level * largest, iterations - done if last else 10, tolerance
+        )
+        done += used
+        if last or done >= iterations:
+            converged = converged and last
+            break
+        level = max(level / 2, regularization)
+    residual = observed.values - matrix[observed.rows, observed.columns]
+    objective = float(weights @ np.square(residual)) / 2 + regularization * largest * nuclear
+    return Completion(matrix, objective, done, converged)
+
+
+def _settled(
+    observed: Observed, weights: FloatArray, matrix: FloatArray, limit: float, iterations: int, tolerance: float
+) -> tuple[FloatArray, float, int, bool]:
+    """The fit, its nuclear norm, the iterations done and whether they came to rest, for one level of shrinkage."""
+    cells = observed.rows, observed.columns
+    nuclear = 0.0
+    for iteration in range(1, max(iterations, 1) + 1):
+        filled = matrix.copy()
+        filled[cells] += weights * (observed.values - matrix[cells])
+        following, nuclear = shrunk(filled, limit)
+        change = float(np.linalg.norm(following - matrix))
+        matrix = following
+        if change <= tolerance * float(np.linalg.norm(matrix)):
+            return matrix, nuclear, iteration, True
+    return matrix, nuclear, max(iterations, 1), False
