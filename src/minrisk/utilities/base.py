@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from minrisk.configuration import described
+from minrisk.errors import InputError
 from minrisk.types import Cells, FloatArray, IntArray, Problem
 
 Sources = Sequence[str | None] | None
@@ -45,6 +46,20 @@ class Utility(ABC):
     ) -> FloatArray:
         """The values of every pair: (N, K)."""
 
+    def aggregate(
+        self,
+        candidates: Sequence[str],
+        pseudo_references: Sequence[str],
+        weights: FloatArray,
+        source: str | None = None,
+    ) -> FloatArray:
+        """Each candidate against G virtual pseudo-references, mixtures of the real ones by `weights` (G, K): (N, G)."""
+        raise InputError(f"utility {self.name!r} cannot fold pseudo-references into one; chrf and bleu can")
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """A vector for each text: (len(texts), d)."""
+        raise InputError(f"utility {self.name!r} does not encode texts as vectors")
+
     def self_values(self, texts: Sequence[str]) -> FloatArray | None:
         """u(h, h) of each text where it is known without a call, else None."""
         return None
@@ -66,6 +81,23 @@ class PairUtility(Utility):
         rights = list(pseudo_references) * len(candidates)
         values = self.score(lefts, rights, [source] * len(lefts))
         return values.reshape(len(candidates), len(pseudo_references))
+
+
+class QualityUtility(PairUtility):
+    """A utility that judges a candidate by its source alone, without any reference: a matrix of one column."""
+
+    @property
+    def uses_source(self) -> bool:
+        return True
+
+    @abstractmethod
+    def quality(self, candidates: Sequence[str], sources: Sequence[str | None]) -> FloatArray:
+        """The values of C candidates: (C,)."""
+
+    def score(
+        self, candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources = None
+    ) -> FloatArray:
+        return self.quality(candidates, sources if sources is not None else [None] * len(candidates))
 
 
 class MatrixUtility(Utility):

@@ -1,0 +1,77 @@
+"""chrF and chrF++, equal to sacreBLEU's sentence scores with one reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from minrisk.errors import InputError
+from minrisk.numeric import fscores, ngrams
+from minrisk.types import FloatArray
+from minrisk.utilities.lexical import Matches, NgramUtility
+
+_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+
+@dataclass(frozen=True)
+class ChrF(NgramUtility):
+    """Character n-gram F-score, 0 to 100; with `word_order=2` it is chrF++.
+
+    char_order, word_order   longest n-grams of characters and of words
+    beta                     weight of recall over precision
+    lowercase                compare in lower case
+    whitespace               keep white space in the character n-grams
+    eps_smoothing            average the F-scores of all orders instead of leaving out the orders that a text lacks
+    """
+
+    name: ClassVar[str] = "chrf"
+
+    char_order: int = 6
+    word_order: int = 0
+    beta: float = 2
+    lowercase: bool = False
+    whitespace: bool = False
+    eps_smoothing: bool = False
+
+    def __post_init__(self) -> None:
+        if self.char_order < 0 or self.word_order < 0 or self.char_order + self.word_order < 1:
+            raise InputError(
+                "`char_order` and `word_order` must be at least 0 and one of them at least 1, "
+                f"got {self.char_order} and {self.word_order}"
+            )
+        if not self.beta >= 0:
+            raise InputError(f"`beta` must be at least 0, got {self.beta}")
+
+    def _streams(self, texts: Sequence[str]) -> list[ngrams.Stream]:
+        if self.lowercase:
+            texts = [text.lower() for text in texts]
+        streams = [ngrams.character_stream(texts, self.char_order, self.whitespace)]
+        if self.word_order:
+            streams.append(ngrams.word_stream([_words(text) for text in texts], self.word_order))
+        return streams
+
+    def _score_pairs(
+        self, matches: Matches, row_totals: FloatArray, column_totals: FloatArray, scores: FloatArray
+    ) -> None:
+        factor = float(self.beta**2)
+        fscores.pair_scores(matches, row_totals, column_totals, factor, self.eps_smoothing, scores)
+
+    def _score_tile(
+        self, matches: Matches, row_totals: FloatArray, column_totals: FloatArray, scores: FloatArray
+    ) -> None:
+        factor = float(self.beta**2)
+        fscores.tile_scores(matches, row_totals, column_totals, factor, self.eps_smoothing, scores)
+
+
+def _words(text: str) -> list[str]:
+    """Words as chrF++ knows them: one punctuation mark at the end, or else at the beginning, is a word of its own."""
+    words = []
+    for word in text.split():
+        if len(word) > 1 and word[-1] in _PUNCTUATION:
+            words += [word[:-1], word[-1]]
+        elif len(word) > 1 and word[0] in _PUNCTUATION:
+            words += [word[0], word[1:]]
+        else:
+            words.append(word)
+    return words
