@@ -6,20 +6,31 @@ import gzip
 import io
 import json
 import os
+import stat
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import IO, Any, Literal, cast, get_args
 
-from minrisk.errors import InputError, MissingExtraError
+from minrisk.errors import InputError, MissingExtraError, unknown_name
 from minrisk.types import Decision, Segment
 
 Format = Literal["jsonl", "text", "parquet"]
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
+NOT_READ = {
+    b"\x28\xb5\x2f\xfd": ("compressed with Zstandard", "zstdcat"),
+    b"BZh91AY&SY": ("compressed with bzip2", "bzcat"),
+    b"\xfd7zXZ": ("compressed with xz", "xzcat"),
+    b"PK\x03\x04": ("a zip archive", "unzip -p"),
+}
+DAMAGE = (OSError, EOFError, zlib.error)
+"""What reading a file may raise, gzip's three ways included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +44,12 @@ class TextLayout:
     pseudo_references: str | None = None
     num_pseudo_references: int | None = None
 
+    @property
+    def files(self) -> list[str]:
+        """The files beside the one with the hypotheses."""
+        given = (self.sources, self.references, self.logprobs, self.pseudo_references)
+        return [path for path in given if path is not None]
+
 
 def read_segments(
     path: str | Path,
@@ -42,27 +59,32 @@ def read_segments(
 ) -> Iterator[Segment]:
     """The segments of a file, one at a time; "-" is standard input. Errors name the file and the line.
 
-    format   "jsonl", "text" or "parquet"; by default what the name ends in, JSON Lines if that tells nothing
+    format   "jsonl", "text" or "parquet"; by default what name and content tell, JSON Lines if they tell nothing
     layout   for flat text: how many lines make a segment, and the files that go with them
     on_open  is given the `Input`, to follow how much of it has been read
     """
     layout = layout or TextLayout()
-    format = format or _format_of(str(path), layout)
-    if format != "text" and layout != TextLayout():
-        raise InputError(f"{path}: `num_candidates`, `sources` and the like go with flat text, not with {format}")
-    readers: dict[str, Callable[[Input], Iterator[Segment]]] = {
+    if format is not None and format not in get_args(Format):
+        raise unknown_name("format", format, get_args(Format))
+    if [str(path), *layout.files].count("-") > 1:
+        raise InputError("standard input (-) can be read only once")
+    readers: dict[Format, Callable[[Input], Iterator[Segment]]] = {
         "jsonl": _read_jsonl,
         "text": partial(_read_text, layout),
         "parquet": _read_parquet,
     }
-    empty = True
     with Input(path) as source:
+        format = format or _format_of(source, layout)
+        if format != "text" and layout != TextLayout():
+            raise InputError(
+                f"{source.name}: is read as {format}; `num_candidates`, `sources` and the like go with flat text"
+            )
         if on_open is not None:
             on_open(source)
+        segment = None
         for segment in readers[format](source):
-            empty = False
             yield segment
-    if empty:
+    if segment is None:
         raise InputError(f"{source.name}: no segments; the file is empty")
 
 
@@ -70,31 +92,59 @@ class Input:
     """A file opened for reading: bytes as they are or gzipped, by lines, with its share read so far."""
 
     def __init__(self, path: str | Path) -> None:
-        self.name = "standard input" if str(path) == "-" else str(path)
+        standard = str(path) == "-"
+        self.name = "standard input" if standard else str(path)
+        if standard and sys.stdin is None:
+            raise InputError("standard input: is closed")
         try:
-            self._raw: IO[bytes] = sys.stdin.buffer if str(path) == "-" else open(path, "rb")  # noqa: SIM115
+            self._raw = cast(io.BufferedReader, sys.stdin.buffer if standard else open(path, "rb"))  # noqa: SIM115
         except OSError as error:
             raise InputError(f"{self.name}: cannot be read: {error.strerror}") from error
-        self._size = os.fstat(self._raw.fileno()).st_size if str(path) != "-" else 0
-        peekable = self._raw if isinstance(self._raw, io.BufferedReader) else io.BufferedReader(cast(Any, self._raw))
-        self.file: IO[bytes] = peekable
+        self._owned = not standard
+        self._share: float | None = None
         try:
-            if peekable.peek(2)[:2] == b"\x1f\x8b":
-                self.file = cast(IO[bytes], gzip.GzipFile(fileobj=peekable))
+            status = os.fstat(self._raw.fileno())
+            self._size = status.st_size if stat.S_ISREG(status.st_mode) else 0
+            self.start = bytes(self._raw.peek(16)[:16])
+            self._check_start()
         except OSError as error:
+            self.__exit__()
             raise InputError(f"{self.name}: cannot be read: {error.strerror}") from error
+        except InputError:
+            self.__exit__()
+            raise
+        packed = self.start.startswith(GZIP)
+        self.file = cast(IO[bytes], gzip.GzipFile(fileobj=self._raw) if packed else self._raw)
 
     def __enter__(self) -> Input:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._raw is not sys.stdin.buffer:
+        if self._owned:
             self._raw.close()
+
+    def _check_start(self) -> None:
+        for magic, (what, tool) in NOT_READ.items():
+            if self.start.startswith(magic):
+                raise InputError(f"{self.name}: is {what}; unpack it, as in: {tool} {self.name} | minrisk decode -")
+        if self.start.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise InputError(f"{self.name}: is UTF-16; save it as UTF-8")
+
+    @property
+    def seekable(self) -> bool:
+        """Whether this is a file proper, not a pipe."""
+        return self._size > 0
 
     @property
     def share(self) -> float | None:
         """How much has been read, 0 to 1; None where that cannot be known."""
-        return self._raw.tell() / self._size if self._size else None
+        if self._share is not None or not self._size:
+            return self._share
+        return 1.0 if self._raw.closed else min(1.0, self._raw.tell() / self._size)
+
+    @share.setter
+    def share(self, share: float) -> None:
+        self._share = share
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Numbered lines without their ends; only LF and CRLF end a line: texts may hold any other character."""
@@ -102,37 +152,51 @@ class Input:
         try:
             for number, line in enumerate(self.file, 1):
                 yield number, self._decoded(line.removesuffix(b"\n").removesuffix(b"\r"), number)
-        except (OSError, EOFError) as error:
+        except DAMAGE as error:
             raise InputError(f"{self.name}: damaged after line {number}: {error}") from error
 
     def _decoded(self, line: bytes, number: int) -> str:
-        if number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            raise InputError(f"{self.name}: is UTF-16; save it as UTF-8")
         try:
             return (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).decode("utf-8", "surrogatepass")
         except UnicodeDecodeError as error:
             raise InputError(f"{self.name}, line {number}: not UTF-8 at byte {error.start + 1}") from error
 
 
-def _format_of(path: str, layout: TextLayout) -> Format:
-    suffixes = Path(path.removesuffix(".gz")).suffixes[-1:]
-    if suffixes == [".parquet"]:
+def _format_of(source: Input, layout: TextLayout) -> Format:
+    suffix = Path(source.name.lower().removesuffix(".gz")).suffix
+    if suffix == ".parquet" or source.start.startswith(PARQUET):
         return "parquet"
-    return "text" if suffixes == [".txt"] or layout.num_candidates is not None else "jsonl"
+    if suffix in (".jsonl", ".json", ".ndjson"):
+        return "jsonl"
+    return "text" if suffix == ".txt" or layout.num_candidates is not None else "jsonl"
 
 
 def _read_jsonl(source: Input) -> Iterator[Segment]:
+    first = True
     for number, line in source.lines():
         if not line.strip():
             continue
+        place = f"{source.name}, line {number}"
+        hint = _hint(line) if first else ""
+        first = False
         try:
             record = json.loads(line, strict=False)
         except json.JSONDecodeError as error:
-            place = f"{source.name}, line {number}"
-            raise InputError(f"{place}: not JSON: {error.msg} at character {error.pos + 1}") from None
+            raise InputError(f"{place}: not JSON: {error.msg} at character {error.pos + 1}{hint}") from None
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{source.name}, line {number}: not JSON: {error}") from error
-        yield _placed(record, f"{source.name}, line {number}")
+            raise InputError(f"{place}: not JSON that can be read: {error}") from error
+        yield _placed(record, place, hint)
+
+
+def _hint(line: str) -> str:
+    """What the first line of a file says that is no JSON Lines."""
+    if line.lstrip().startswith("["):
+        return "; JSON Lines holds one object a line, and `jq -c '.[]' FILE` turns an array into that"
+    if line.strip() == "{":
+        return "; JSON Lines holds one object a line, and `jq -c . FILE` writes indented JSON so"
+    if not line.lstrip().startswith("{"):
+        return "; if this is flat text, say how many lines make a segment (--num-candidates N)"
+    return ""
 
 
 def _read_parquet(source: Input) -> Iterator[Segment]:
@@ -141,48 +205,60 @@ def _read_parquet(source: Input) -> Iterator[Segment]:
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise MissingExtraError("reading Parquet", "parquet") from error
+    row = 0
     try:
         # Parquet is read from its end, so a pipe has to be held in memory.
-        file = parquet.ParquetFile(source.file if source.share is not None else io.BytesIO(source.file.read()))
-        row = 0
-        for batch in file.iter_batches(batch_size=64):
+        file = parquet.ParquetFile(source.file if source.seekable else io.BytesIO(source.file.read()))
+        # Other columns may be of any size, and of types that Python has not.
+        known = [field.name for field in fields(Segment) if field.name in file.schema_arrow.names]
+        for batch in file.iter_batches(batch_size=64, columns=known if "hypotheses" in known else None):
             for record in batch.to_pylist():
                 row += 1
+                source.share = row / file.metadata.num_rows
                 yield _placed(record, f"{source.name}, row {row}")
-    except arrow.ArrowException as error:
-        raise InputError(f"{source.name}: not Parquet: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source.name}, after row {row}: not UTF-8: {error.reason}") from error
+    except (arrow.ArrowException, *DAMAGE) as error:
+        what = f"damaged after row {row}" if row else "not Parquet"
+        raise InputError(f"{source.name}: {what}: {' '.join(str(error).split())}") from error
 
 
 def _read_text(layout: TextLayout, source: Input) -> Iterator[Segment]:
     size = layout.num_candidates
     if size is None or size < 1:
-        raise InputError(f"{source.name}: flat text needs the number of lines of a segment (--num-candidates N)")
+        raise InputError(
+            f"{source.name}: flat text needs the number of lines that make a segment, at least 1 (--num-candidates N)"
+        )
     if (layout.pseudo_references is None) != (layout.num_pseudo_references is None):
-        raise InputError("a file of pseudo-references and --num-pseudo-references go together")
+        raise InputError(
+            "a file of pseudo-references and the number of its lines that make a segment go together "
+            "(--pseudo-references FILE --num-pseudo-references K)"
+        )
     with ExitStack() as stack:
-        beside = partial(_opened_beside, stack)
-        given: dict[str, Iterator[Any]] = {"hypotheses": _groups(source, size)}
-        if layout.sources is not None:
-            given["source"] = _singles(beside(layout.sources))
-        if layout.references is not None:
-            given["reference"] = _singles(beside(layout.references))
-        if layout.logprobs is not None:
-            given["logprobs"] = _numbers(beside(layout.logprobs), size)
-        if layout.pseudo_references is not None:
-            given["pseudo_references"] = _groups(beside(layout.pseudo_references), layout.num_pseudo_references or 1)
-        for position, values in enumerate(zip_longest(*given.values())):
-            record = dict(zip(given, values, strict=True))
-            short = next((name for name, value in record.items() if value is None), None)
+        given: dict[str, tuple[Input, int]] = {"hypotheses": (source, size)}
+        for name, path, count in (
+            ("source", layout.sources, 1),
+            ("reference", layout.references, 1),
+            ("logprobs", layout.logprobs, size),
+            ("pseudo_references", layout.pseudo_references, layout.num_pseudo_references or 1),
+        ):
+            if path is not None:
+                given[name] = stack.enter_context(Input(path)), count
+        groups = (_groups(file, count) for file, count in given.values())
+        for position, values in enumerate(zip_longest(*groups)):
+            record: dict[str, Any] = dict(zip(given, values, strict=True))
+            short = next((given[name][0].name for name in record if record[name] is None), None)
             if short is not None:
+                longer = next(given[name][0].name for name in record if record[name] is not None)
                 raise InputError(
-                    f"{source.name}: the files do not match: no {short} for segment {position + 1} "
-                    f"({size} lines of hypotheses make a segment)"
+                    f"the files do not match: {short} ends after {position} segments, {longer} goes on "
+                    f"({size} lines of {source.name} make a segment)"
                 )
-            yield Segment.of(record)
-
-
-def _opened_beside(stack: ExitStack, path: str) -> Input:
-    return stack.enter_context(Input(path))
+            for name in record.keys() & {"source", "reference"}:
+                record[name] = record[name][0]
+            if "logprobs" in record:
+                record["logprobs"] = _numbers(record["logprobs"], given["logprobs"][0].name, position * size)
+            yield _placed(record, f"{source.name}, line {position * size + 1}")
 
 
 def _groups(source: Input, size: int) -> Iterator[list[str]]:
@@ -196,23 +272,23 @@ def _groups(source: Input, size: int) -> Iterator[list[str]]:
         yield [line for _, line in group]
 
 
-def _singles(source: Input) -> Iterator[str]:
-    return (line for _, line in source.lines())
-
-
-def _numbers(source: Input, size: int) -> Iterator[list[float]]:
-    for position, group in enumerate(_groups(source, size)):
+def _numbers(lines: list[str], name: str, before: int) -> list[float]:
+    numbers = []
+    for number, line in enumerate(lines, before + 1):
         try:
-            yield [float(line) for line in group]
+            numbers.append(float(line))
         except ValueError as error:
-            raise InputError(f"{source.name}, segment {position + 1}: {error}") from error
+            raise InputError(f"{name}, line {number}: {error}") from error
+    return numbers
 
 
-def _placed(record: Any, place: str) -> Segment:
+def _placed(record: Any, place: str, hint: str = "") -> Segment:
     try:
         return Segment.of(record)
     except InputError as error:
-        raise InputError(f"{place}: {error}") from error
+        raise InputError(f"{place}: {error}{'' if isinstance(record, dict) else hint}") from error
+    except (OverflowError, RecursionError, TypeError) as error:
+        raise InputError(f"{place}: is no segment: {error}") from error
 
 
 def record_of(decision: Decision, nbest: int = 0) -> dict[str, Any]:
@@ -250,17 +326,21 @@ def write_text(texts: Iterable[str], file: IO[bytes]) -> None:
 def open_output(path: str | Path) -> Iterator[IO[bytes]]:
     """A file that appears under its name when all is written, and not at all otherwise; "-" is standard output."""
     if str(path) == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        if sys.stdout is None:
+            raise InputError("standard output: is closed")
+        output = sys.stdout.buffer
+        yield output
+        output.flush()
         return
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        with _opened(target, "wb") as device:
+    if not _replaceable(path):
+        with _opened(Path(path), "wb", path) as device:
             yield device
         return
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    target = Path(os.path.realpath(path))
+    unfinished = target.with_name(f".{target.name[:40]}.{os.urandom(4).hex()}.partial")
+    raw = _opened(unfinished, "xb", path)
     try:
-        with _opened(unfinished, "xb") as raw:
+        with raw:
             if target.suffix == ".gz":
                 with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
                     yield cast(IO[bytes], packed)
@@ -273,11 +353,21 @@ def open_output(path: str | Path) -> Iterator[IO[bytes]]:
         unfinished.unlink(missing_ok=True)
 
 
-def _opened(path: Path, mode: str) -> IO[bytes]:
+def _replaceable(path: str | Path) -> bool:
+    """Whether this is a regular file or none yet; not a device, nor a pipe such as /dev/stdout or `>(...)` may be."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _opened(path: Path, mode: str, given: str | Path) -> IO[bytes]:
     try:
         return cast(IO[bytes], open(path, mode))
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+        raise InputError(f"{given}: cannot be written: {error.strerror}") from error
 
 
 def _number(value: float) -> float | None:

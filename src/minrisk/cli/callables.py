@@ -6,12 +6,13 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
 from minrisk.configuration import configure
 from minrisk.decoding import utility
-from minrisk.errors import InputError
+from minrisk.errors import InputError, unknown_name
 from minrisk.utilities.base import Utility
 from minrisk.utilities.function import Function
 
@@ -21,25 +22,45 @@ def named_utility(name: str, options: Mapping[str, str]) -> Utility:
     module_name, colon, attribute = name.rpartition(":")
     if not colon:
         return utility(name, **options)
-    found = getattr(_module(module_name), attribute, None)
+    if not module_name or not attribute:
+        raise InputError(f"a function is given as module:function or file.py:function, got {name!r}")
+    module = _module(module_name)
+    found = getattr(module, attribute, None)
     if found is None:
-        raise InputError(f"{module_name} has no {attribute!r}")
+        callables = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise unknown_name(f"function of {module_name!r}:", attribute, callables)
     if isinstance(found, Utility):
         return utility(found, **options)
+    if isinstance(found, type) and issubclass(found, Utility):
+        return configure("utility", name, found, options)
     return configure("utility", name, Function, {"function": found, **options})
 
 
 def _module(name: str) -> ModuleType:
-    path = Path(name)
     try:
-        if path.suffix != ".py":
-            sys.path.insert(0, "")
-            return importlib.import_module(name)
-        specification = importlib.util.spec_from_file_location(path.stem, path)
-        assert specification is not None
-        assert specification.loader is not None
-        module = importlib.util.module_from_spec(specification)
-        specification.loader.exec_module(module)
-        return module
-    except Exception as error:
-        raise InputError(f"cannot import {name!r}: {type(error).__name__}: {error}") from error
+        # What a script prints must not get between the decisions on standard output.
+        with redirect_stdout(sys.stderr):
+            return _from_file(Path(name)) if name.endswith(".py") else _from_path(name)
+    except (Exception, SystemExit) as error:
+        place = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        raise InputError(f"cannot import {name!r}{place}: {type(error).__name__}: {error}") from error
+
+
+def _from_path(name: str) -> ModuleType:
+    sys.path.insert(0, "")
+    return importlib.import_module(name)
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise FileNotFoundError("no such file")
+    # Helper modules may lie beside a script, as they may for `python script.py`.
+    sys.path.insert(0, str(path.parent))
+    specification = importlib.util.spec_from_file_location(f"minrisk_script_{path.stem}", path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    # Dataclasses and pickles look their module up by its name.
+    sys.modules[specification.name] = module
+    specification.loader.exec_module(module)
+    return module

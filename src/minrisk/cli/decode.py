@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from contextlib import redirect_stdout
+from typing import IO, TYPE_CHECKING
 
 from minrisk.configuration import parse_settings
 
@@ -17,56 +19,99 @@ if TYPE_CHECKING:
     from minrisk.types import Decision
 
 
+RECORD = """\
+A line of JSON Lines, or a row of Parquet, is a segment; only `hypotheses` is needed:
+  {"id": "news-1", "source": "...", "hypotheses": ["...", "..."], "logprobs": [-3.2, -4.1],
+   "pseudo_references": ["...", "...", "..."], "pseudo_reference_logprobs": [-2.9, -3.3, -5.0]}
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `minrisk decode`."""
-    parser.add_argument("samples", metavar="SAMPLES", help="samples: .jsonl, .txt or .parquet, .gz too; - is a pipe")
-    parser.add_argument("-o", "--output", default="-", metavar="OUT", help="where decisions go (default: -)")
+    parser.usage = "minrisk decode SAMPLES [options]"
+    parser.epilog = RECORD
+    parser.add_argument("samples", metavar="SAMPLES", help=".jsonl, .txt or .parquet, .gz too; - is standard input")
+    parser.add_argument(
+        "-o", "--output", default="-", metavar="OUT", help="where the decisions go, .gz too (default: standard output)"
+    )
     choice = parser.add_argument_group("what is chosen")
     choice.add_argument(
-        "--utility", default="chrf", help="a name (see `minrisk utilities`), module:function or file.py:function"
+        "--utility",
+        default="chrf",
+        metavar="NAME",
+        help="the metric: a name (see `minrisk utilities`), module:function or file.py:function (default: chrf)",
     )
     choice.add_argument(
-        "--utility-set", action="append", default=[], metavar="OPTION=VALUE", help="an option of the utility"
+        "--utility-set", action="append", default=[], metavar="OPTION=VALUE", help="set an option of the utility"
     )
-    choice.add_argument("--method", help="a name (see `minrisk methods`); default: full, or pmbr on a budget")
-    choice.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="an option of the method")
-    choice.add_argument("--budget", default="1.0", help="share of the cells (1/16, 0.25) or calls (1024); default: all")
+    choice.add_argument("--method", metavar="NAME", help="see `minrisk methods` (default: full, or pmbr on a budget)")
     choice.add_argument(
-        "--weights", default="multiplicity", help="multiplicity (default), logprob or logprob-normalized"
+        "--set", action="append", default=[], metavar="OPTION=VALUE", help="set an option of the method"
     )
-    choice.add_argument("--seed", type=int, default=0, help="default: 0")
+    choice.add_argument(
+        "--budget", default="1.0", help="a share of the cells (1/16, 0.25) or a number of calls (1024) per segment"
+    )
+    choice.add_argument(
+        "--weights",
+        default="multiplicity",
+        metavar="NAME",
+        help="multiplicity: how often a text was sampled (default); logprob, logprob-normalized: the model's",
+    )
+    choice.add_argument("--seed", type=_whole, default=0, help="of all that is drawn at random (default: 0)")
     output = parser.add_argument_group("output")
-    output.add_argument("--format", choices=("jsonl", "text"), default="jsonl", help="text: one chosen text a line")
-    output.add_argument("--nbest", type=int, default=0, metavar="K", help="also the K best texts (jsonl)")
-    output.add_argument("--signature", action="store_true", help="print what decides the outcome, for papers")
+    output.add_argument(
+        "--format",
+        choices=("jsonl", "text"),
+        metavar="FORMAT",
+        help="jsonl, or text: one chosen text a line (default: text if OUT is a .txt, else jsonl)",
+    )
+    output.add_argument("--nbest", type=_count, metavar="K", help="also the K best texts of each segment (jsonl)")
+    output.add_argument("--signature", action="store_true", help="also print what decides the outcome, for papers")
     output.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
-    samples = parser.add_argument_group("input")
-    samples.add_argument("--input-format", choices=("jsonl", "text", "parquet"), help="default: by the file's name")
-    samples.add_argument("--num-candidates", type=int, metavar="N", help="flat text: lines of a segment")
+    _add_input_arguments(parser.add_argument_group("input"))
+
+
+def _add_input_arguments(samples: argparse._ArgumentGroup) -> None:
+    samples.add_argument(
+        "--input-format",
+        choices=("jsonl", "text", "parquet"),
+        metavar="FORMAT",
+        help="jsonl, text or parquet (default: what name and content tell)",
+    )
+    samples.add_argument("--num-candidates", type=_count, metavar="N", help="flat text: lines that make a segment")
     samples.add_argument("--sources", metavar="FILE", help="flat text: one source a line")
-    samples.add_argument("--logprobs", metavar="FILE", help="flat text: one number for each candidate")
-    samples.add_argument("--pseudo-references", metavar="FILE", help="flat text: what to compare with")
-    samples.add_argument("--num-pseudo-references", type=int, metavar="K", help="flat text: lines of a segment there")
-    samples.add_argument("--window", type=int, default=256, help="segments worked on at once (default: 256)")
+    samples.add_argument("--logprobs", metavar="FILE", help="flat text: one number a line, for each candidate")
+    samples.add_argument("--pseudo-references", metavar="FILE", help="flat text: what to compare with instead")
+    samples.add_argument(
+        "--num-pseudo-references", type=_count, metavar="K", help="flat text: lines of that file that make a segment"
+    )
+    samples.add_argument(
+        "--window", type=_count, default=256, metavar="SEGMENTS", help="worked on at once (default: 256)"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Read, decode, write; a progress bar on a terminal, a summary at the end."""
     from minrisk.cli.progress import Progress
     from minrisk.decoding import decode_corpus
-    from minrisk.errors import InputError
     from minrisk.formats import open_output, read_segments, record_of, write_jsonl, write_text
     from minrisk.scoring import Ledger
 
     begin = time.perf_counter()
-    if options.nbest < 0:
-        raise InputError(f"--nbest must be at least 1, got {options.nbest}")
-    configuration: Configuration = _configuration(options)
+    layout = _layout(options)
+    format = _checked_format(options, layout)
+    configuration = _configuration(options)
     ledger = Ledger()
-    with Progress(ledger, visible=not options.quiet) as progress, open_output(options.output) as file:
-        segments = read_segments(options.samples, options.input_format, _layout(options), progress.follow)
+    to_pipe = options.output == "-"
+    visible = not options.quiet and not (to_pipe and sys.stdout is not None and sys.stdout.isatty())
+    with (
+        open_output(options.output) as file,
+        redirect_stdout(sys.stderr),  # What a utility prints must not get between the decisions.
+        Progress(ledger, configuration.budget, visible) as progress,
+    ):
+        segments = read_segments(options.samples, options.input_format, layout, progress.opened)
         decisions = decode_corpus(
-            segments,
+            progress.follow(segments),
             configuration.utility,
             configuration.method,
             configuration.budget,
@@ -75,15 +120,31 @@ def run(options: argparse.Namespace) -> None:
             window=options.window,
             ledger=ledger,
         )
-        followed = _followed(decisions, progress)
-        if options.format == "text":
-            write_text((decision.text for decision in followed), file)
+        flushed = _flushed(decisions, file) if to_pipe else decisions
+        if format == "text":
+            write_text((decision.text for decision in flushed), file)
         else:
-            write_jsonl((record_of(decision, options.nbest) for decision in followed), file)
+            write_jsonl((record_of(decision, options.nbest or 0) for decision in flushed), file)
     if not options.quiet:
         print(_summary(ledger, time.perf_counter() - begin), file=sys.stderr)
     if options.signature:
         print(configuration.signature(), file=sys.stderr)
+
+
+def _checked_format(options: argparse.Namespace, layout: TextLayout) -> str:
+    """The format to write, of options that go together."""
+    from minrisk.errors import InputError
+
+    name = options.output.lower().removesuffix(".gz")
+    if name.endswith(".parquet"):
+        raise InputError(f"{options.output}: Parquet is read but not written; write .jsonl or .txt, .gz too")
+    format = str(options.format or ("text" if name.endswith(".txt") else "jsonl"))
+    if options.nbest and format == "text":
+        raise InputError("--nbest goes with --format jsonl: flat text has one line for a segment")
+    for path in (options.samples, *layout.files):
+        if os.path.isfile(options.output) and os.path.exists(path) and os.path.samefile(options.output, path):
+            raise InputError(f"{options.output}: is read from; the output must have another name")
+    return format
 
 
 def _configuration(options: argparse.Namespace) -> Configuration:
@@ -111,18 +172,32 @@ def _layout(options: argparse.Namespace) -> TextLayout:
     )
 
 
-def _followed(decisions: Iterable[Decision], progress: object) -> Iterator[Decision]:
+def _flushed(decisions: Iterable[Decision], file: IO[bytes]) -> Iterator[Decision]:
+    """The decisions, each on its way to the reader of a pipe before the next is waited for."""
     for decision in decisions:
-        progress.update()  # type: ignore[attr-defined]
         yield decision
+        file.flush()
 
 
 def _summary(ledger: Ledger, seconds: float) -> str:
     other = max(0.0, seconds - ledger.seconds_scoring - ledger.seconds_planning)
     reused = ledger.calls - ledger.scored
     return (
-        f"{ledger.segments:,} segments, {ledger.calls:,} calls of {ledger.cells:,} "
+        f"{ledger.segments:,} segment{'s' if ledger.segments != 1 else ''}, {ledger.calls:,} calls of {ledger.cells:,} "
         f"({100 * ledger.share:.3g} % of full MBR{f', {reused:,} of them reused' if reused else ''}); "
         f"{seconds:.2f} s: scoring {ledger.seconds_scoring:.2f}, methods {ledger.seconds_planning:.2f}, "
         f"reading, writing and start {other:.2f}"
     )
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a whole number is needed, got {text!r}") from None
+
+
+def _count(text: str) -> int:
+    if (number := _whole(text)) < 1:
+        raise argparse.ArgumentTypeError(f"at least 1 is needed, got {text!r}")
+    return number

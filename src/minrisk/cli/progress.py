@@ -4,57 +4,95 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from minrisk.formats import Input
     from minrisk.scoring import Ledger
+    from minrisk.types import Segment
 
 
 class Progress:
-    """Segments, calls, calls a second and time left, while standard error is a terminal."""
+    """Segments, calls, calls a second and time left, while standard error is a terminal.
 
-    def __init__(self, ledger: Ledger, visible: bool) -> None:
+    A thread redraws what the ledger says, so that the bar moves within a long batch of segments too.
+    """
+
+    def __init__(self, ledger: Ledger, budget: Fraction | int, visible: bool) -> None:
         self._ledger = ledger
-        self._bar: Any = None
-        self._task: Any = None
+        self._budget = budget
         self._input: Input | None = None
-        self._begin = time.perf_counter()
+        self._share_read: float | None = None
+        self._calls_read = 0
+        self._begin = time.monotonic()
+        self._display: Any = None
         self._visible = visible and sys.stderr.isatty()
 
     def __enter__(self) -> Progress:
         if self._visible:
-            from rich import progress
             from rich.console import Console
+            from rich.live import Live
 
-            columns = (
-                progress.BarColumn(),
-                progress.TaskProgressColumn(),
-                progress.TextColumn("{task.description}"),
-                progress.TimeRemainingColumn(compact=True),
+            self._display = Live(
+                get_renderable=self._drawn, console=Console(stderr=True), transient=True, refresh_per_second=4
             )
-            self._bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
-            self._bar.start()
-            self._task = self._bar.add_task("reading", total=None)
+            self._display.start(refresh=True)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._display is not None:
+            self._display.stop()
 
-    def follow(self, source: Input) -> None:
+    def opened(self, source: Input) -> None:
         """Measure progress by how much of this input has been read."""
         self._input = source
 
-    def update(self) -> None:
-        """Show what the ledger says now."""
-        if self._bar is None:
-            return
-        share = None if self._input is None else self._input.share
-        rate = self._ledger.calls / max(1e-9, time.perf_counter() - self._begin)
-        self._bar.update(
-            self._task,
-            total=None if share is None else 1.0,
-            completed=share or 0.0,
-            description=f"{self._ledger.segments:,} segments, {self._ledger.calls:,} calls, {rate:,.0f} calls/s",
+    def follow(self, segments: Iterable[Segment]) -> Iterator[Segment]:
+        """The segments, noting on their way how many calls they may cost and how much of the input they are."""
+        from minrisk.budgets import calls_allowed
+
+        for segment in segments:
+            if self._visible:
+                size = len(set(segment.hypotheses)) * len(set(segment.columns_given))
+                self._calls_read += calls_allowed(self._budget, size)
+                self._share_read = self._input.share if self._input else None
+            yield segment
+        self._share_read = 1.0
+
+    @property
+    def share(self) -> float | None:
+        """How much of the work is done, 0 to 1; None where that cannot be known."""
+        if self._share_read is None or not self._calls_read:
+            return None
+        return min(1.0, self._share_read * self._calls / self._calls_read)
+
+    @property
+    def _calls(self) -> int:
+        # The ledger counts the calls of concluded segments; of the others, it knows what reached the metric.
+        return max(self._ledger.calls, self._ledger.scored)
+
+    def line(self, seconds: float) -> str:
+        """What is shown after so many seconds."""
+        rate = self._calls / max(seconds, 1e-9)
+        shown = f"{self._ledger.segments:,} segments, {self._calls:,} calls, {rate:,.{0 if rate >= 10 else 1}f} calls/s"
+        if not self.share:
+            return shown
+        left = round(seconds * (1 / self.share - 1))
+        return f"{shown}, {left // 3600}:{left // 60 % 60:02}:{left % 60:02} left"
+
+    def _drawn(self) -> Table:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        share = self.share
+        row = Table.grid(padding=(0, 1))
+        row.add_row(
+            ProgressBar(total=1.0, completed=share or 0.0, width=20, pulse=share is None),
+            Text(self.line(time.monotonic() - self._begin), no_wrap=True, overflow="ellipsis"),
         )
+        return row
