@@ -58,7 +58,7 @@ def test_plans_see_higher_as_better() -> None:
         values = yield cells((0, 1), (0, 2))
         return Estimate(values=np.array([values[0], values[1], 0.0]))
 
-    session = Session(problem(), Scripted(script), seed=0, higher_is_better=False)
+    session = Session(problem(), Scripted(script), seed=0, directions={"utility": False})
     session.tell(np.array([1.0, 2.0]))
     assert session.estimate is not None
     assert session.estimate.values.tolist() == [-1.0, -2.0, 0.0]

@@ -13,7 +13,7 @@ from minrisk.methods import METHODS
 from minrisk.problems import check_weights, problem_of
 from minrisk.scoring import Ledger
 from minrisk.session import Session
-from minrisk.types import Decision, Method, Problem, Segment, ranking
+from minrisk.types import TARGET, Decision, Method, Problem, Segment, ranking
 from minrisk.utilities import UTILITIES
 from minrisk.utilities.base import Utility
 from minrisk.utilities.function import Function
@@ -93,7 +93,7 @@ def decode_corpus(
     """
     configuration = Configuration(utility, method, budget, weights, seed)
     problems = configuration.problems(segments)
-    sessions = run(problems, configuration.method, configuration.utility, seed=seed, window=window, ledger=ledger)
+    sessions = run(problems, configuration.method, configuration.utilities, seed=seed, window=window, ledger=ledger)
     return (decision_of(session, configuration.utility.higher_is_better) for session in sessions)
 
 
@@ -116,6 +116,8 @@ class Configuration:
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise InputError(f"`seed` must be a whole number, got {seed!r}")
         self.seed = seed
+        auxiliaries: Mapping[str, Any] = getattr(self.method, "auxiliaries", {})
+        self.utilities = {TARGET: self.utility} | {role: _utility(name) for role, name in auxiliaries.items()}
 
     def problems(self, segments: Iterable[Segment | Mapping[str, Any]]) -> Iterator[Problem]:
         """The problem of each segment; errors name it."""

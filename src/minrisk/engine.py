@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from minrisk.errors import InputError
 from minrisk.scoring import Ledger, Scorer
 from minrisk.session import Session
-from minrisk.types import Method, Problem
+from minrisk.types import TARGET, Method, Problem
 from minrisk.utilities.base import Utility
 
 WINDOW = 256
@@ -20,29 +20,36 @@ CELLS_IN_FLIGHT = 1 << 20
 def run(
     problems: Iterable[Problem],
     method: Method,
-    utility: Utility,
+    utilities: Mapping[str, Utility],
     *,
     seed: int = 0,
     window: int = WINDOW,
     ledger: Ledger | None = None,
 ) -> Iterator[Session]:
-    """The concluded session of each problem, in order; no more than a window of them is held."""
+    """The concluded session of each problem, in order; no more than a window of them is held.
+
+    utilities  by role: `TARGET`, and those that the method declares beside it
+    """
     if window < 1:
         raise InputError(f"`window` must be at least 1 segment, got {window}")
     ledger = Ledger() if ledger is None else ledger
-    scorer = Scorer(utility, ledger)
+    scorers = {role: Scorer(utility, ledger if role == TARGET else Ledger()) for role, utility in utilities.items()}
+    directions = {role: utility.higher_is_better for role, utility in utilities.items()}
     source = iter(problems)
     held: deque[Session] = deque()
     try:
         while True:
-            begin, scoring = time.perf_counter(), ledger.seconds_scoring
-            exhausted = _fill(held, source, method, utility.higher_is_better, seed, window)
-            asking = [session for session in held if session.asked is not None]
-            if asking:
-                answers = scorer.answer([(session.problem, session.asked) for session in asking if session.asked])
-                for session, values in zip(asking, answers, strict=True):
+            begin, scoring = time.perf_counter(), _seconds_scoring(scorers)
+            exhausted = _fill(held, source, method, directions, seed, window)
+            for role, scorer in scorers.items():
+                asking = [(s, s.asked) for s in held if s.asked is not None and s.asked.utility == role]
+                if not asking:
+                    continue
+                answers = scorer.answer([(session.problem, asked) for session, asked in asking])
+                for (session, asked), values in zip(asking, answers, strict=True):
                     session.tell(values)
-            ledger.seconds_planning += time.perf_counter() - begin - (ledger.seconds_scoring - scoring)
+                    ledger.auxiliary += 0 if role == TARGET else len(asked)
+            ledger.seconds_planning += time.perf_counter() - begin - (_seconds_scoring(scorers) - scoring)
             while held and held[0].estimate is not None:
                 session = held.popleft()
                 ledger.segments += 1
@@ -60,16 +67,25 @@ def _fill(
     held: deque[Session],
     source: Iterator[Problem],
     method: Method,
-    higher_is_better: bool,
+    directions: Mapping[str, bool],
     seed: int,
     window: int,
 ) -> bool:
     """Admit problems until the window is full; True when there are no more."""
-    in_flight = sum(session.problem.budget for session in held)
+    in_flight = sum(_weight(session.problem, directions) for session in held)
     while len(held) < window and (not held or in_flight < CELLS_IN_FLIGHT):
         problem = next(source, None)
         if problem is None:
             return True
-        held.append(Session(problem, method, seed, higher_is_better))
-        in_flight += problem.budget
+        held.append(Session(problem, method, seed, directions))
+        in_flight += _weight(problem, directions)
     return False
+
+
+def _weight(problem: Problem, directions: Mapping[str, bool]) -> int:
+    """Cells that a problem may have in flight: its budget, or all where other utilities are used, which have none."""
+    return problem.budget if len(directions) == 1 else problem.size
+
+
+def _seconds_scoring(scorers: Mapping[str, Scorer]) -> float:
+    return sum(scorer.ledger.seconds_scoring for scorer in scorers.values())

@@ -10,21 +10,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from minrisk.errors import MinriskError, UtilityError
-from minrisk.types import Cells, FloatArray, IntArray, Problem
+from minrisk.types import Ask, Cells, Encodings, FloatArray, Folded, IntArray, Problem
 from minrisk.utilities.base import MatrixUtility, PairUtility, Utility
+from minrisk.utilities.mixture import Mixture
 
-Asks = Sequence[tuple[Problem, Cells]]
+Asks = Sequence[tuple[Problem, Ask]]
+CellAsks = Sequence[tuple[Problem, Cells]]
 Pair = tuple[str, str, str | None]
 
 
 @dataclass(slots=True)
 class Ledger:
-    """What a run has spent. `calls` counts cells per segment; `scored` those that really reached the metric."""
+    """What a run has spent. `calls` counts cells per segment; `scored` those that really reached the metric.
+
+    auxiliary  cells of the other utilities that a method used, such as a coarse one
+    """
 
     segments: int = 0
     calls: int = 0
     cells: int = 0
     scored: int = 0
+    auxiliary: int = 0
     seconds_scoring: float = 0.0
     seconds_planning: float = 0.0
 
@@ -35,27 +41,45 @@ class Ledger:
 
 
 class Scorer:
-    """Scores the cells of many problems at once, in the cheapest way that the utility offers."""
+    """Answers what many plans ask of one utility at once, in the cheapest way that the utility offers."""
 
     def __init__(self, utility: Utility, ledger: Ledger) -> None:
         self.utility = utility
         self.ledger = ledger
         self._memory = Memory()
+        self._parts = [Scorer(part, Ledger()) for part in utility.parts] if isinstance(utility, Mixture) else []
 
     def answer(self, asks: Asks) -> list[FloatArray]:
-        """The values of the cells of each ask, on the metric's own scale."""
+        """What each ask is answered with, on the metric's own scale."""
         begin = time.perf_counter()
-        if isinstance(self.utility, PairUtility):
-            answers = self._pooled(self.utility, asks)
-        elif isinstance(self.utility, MatrixUtility):
-            answers = [self.utility.answer(problem, cells) for problem, cells in asks]
-            self.ledger.scored += sum(len(cells) for _, cells in asks)
-        else:
-            raise UtilityError(f"{self.utility.name!r} is neither a PairUtility nor a MatrixUtility")
+        cells = [(problem, ask) for problem, ask in asks if isinstance(ask, Cells)]
+        values = iter(self._cells(cells) if cells else [])
+        answers = [next(values) if isinstance(ask, Cells) else self._other(problem, ask) for problem, ask in asks]
         self.ledger.seconds_scoring += time.perf_counter() - begin
         return answers
 
-    def _pooled(self, utility: PairUtility, asks: Asks) -> list[FloatArray]:
+    def _cells(self, asks: CellAsks) -> list[FloatArray]:
+        if isinstance(self.utility, Mixture):
+            before = [part.ledger.scored for part in self._parts]
+            of_parts = zip(*(part._cells(asks) for part in self._parts), strict=True)
+            after = [part.ledger.scored for part in self._parts]
+            self.ledger.scored += max(now - then for now, then in zip(after, before, strict=True))
+            return [self.utility.mixed(values) for values in of_parts]
+        if isinstance(self.utility, PairUtility):
+            return self._pooled(self.utility, asks)
+        if isinstance(self.utility, MatrixUtility):
+            self.ledger.scored += sum(len(cells) for _, cells in asks)
+            return [self.utility.answer(problem, cells) for problem, cells in asks]
+        raise UtilityError(f"{self.utility.name!r} is neither a PairUtility nor a MatrixUtility")
+
+    def _other(self, problem: Problem, ask: Folded | Encodings) -> FloatArray:
+        if isinstance(ask, Encodings):
+            return self.utility.encode(problem.pseudo_references)
+        self.ledger.scored += len(ask)
+        rows = [problem.candidates[row] for row in ask.rows]
+        return self.utility.aggregate(rows, problem.pseudo_references, ask.weights, problem.source).ravel()
+
+    def _pooled(self, utility: PairUtility, asks: CellAsks) -> list[FloatArray]:
         texts = _Interned()
         keys = [texts.keys(problem, cells, utility.uses_source) for problem, cells in asks]
         distinct, owner, places = np.unique(np.concatenate(keys), return_index=True, return_inverse=True)

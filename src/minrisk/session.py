@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from minrisk.errors import MethodError, UtilityError
 from minrisk.seeding import stream
-from minrisk.types import Cells, Estimate, FloatArray, IntArray, Method, Problem
+from minrisk.types import TARGET, Ask, Cells, Encodings, Estimate, FloatArray, Folded, IntArray, Method, Problem
+
+HIGHER: Mapping[str, bool] = {TARGET: True}
 
 
 class Session:
     """One plan at work on one problem.
 
-    `asked` holds the cells that the plan waits for, or None when it has concluded; then `estimate` is set.
-    Values are told on the metric's own scale; the plan sees them with higher meaning better.
+    `asked` holds what the plan waits for, or None when it has concluded; then `estimate` is set. Values are told on the
+    metric's own scale; the plan sees them with higher meaning better. `directions` says of each role whether higher is.
     """
 
-    def __init__(self, problem: Problem, method: Method, seed: int, higher_is_better: bool = True) -> None:
+    def __init__(self, problem: Problem, method: Method, seed: int, directions: Mapping[str, bool] = HIGHER) -> None:
         self.problem = problem
-        self.asked: Cells | None = None
+        self.asked: Ask | None = None
         self.estimate: Estimate | None = None
         self.calls = 0
         self.transcript: list[FloatArray] = []
-        self._sign = 1.0 if higher_is_better else -1.0
+        self.directions = directions
         self._scored: list[IntArray] = []
         self._plan = method.plan(problem, stream(seed, problem.stream, "plan"))
         self._advance(None)
 
     def tell(self, values: FloatArray) -> None:
-        """Hand the plan the values of the cells it asked for, and note what it asks next."""
-        assert self.asked is not None, "the plan has concluded"
+        """Hand the plan what it asked for, and note what it asks next."""
+        asked = self.asked
+        assert asked is not None, "the plan has concluded"
         values = np.asarray(values, dtype=np.float64)
-        self._check_values(self.asked, values)
-        self.calls += len(self.asked)
+        self._check_values(asked, values)
         self.transcript.append(values)
-        self._advance(values * self._sign)
+        higher = isinstance(asked, Encodings) or self.directions[asked.utility]
+        self._advance(values if higher else 0.0 - values)
 
     def close(self) -> None:
         """Abandon the plan."""
@@ -45,7 +48,7 @@ class Session:
     def _advance(self, values: FloatArray | None) -> None:
         try:
             asked = next(self._plan) if values is None else self._plan.send(values)
-            while len(asked) == 0:
+            while len(asked) == 0 and not isinstance(asked, Encodings):
                 asked = self._plan.send(np.empty(0))
         except StopIteration as stop:
             self.asked = None
@@ -54,42 +57,56 @@ class Session:
         except Exception as error:
             error.add_note(f"in segment {self.problem.id!r}")
             raise
-        self._check_cells(asked)
+        self._check(asked)
         self.asked = asked
 
-    def _check_cells(self, cells: Cells) -> None:
-        rows, columns = self.problem.shape
-        in_range = (
-            len(cells.rows) == len(cells.columns)
-            and cells.rows.min() >= 0
-            and cells.rows.max() < rows
-            and cells.columns.min() >= 0
-            and cells.columns.max() < columns
-        )
-        if not in_range:
-            raise self._fault(f"asked for cells outside of its {rows} x {columns} matrix")
-        flat = cells.rows * columns + cells.columns
-        self._scored.append(flat)
-        everything = flat if len(self._scored) == 1 else np.concatenate(self._scored)
-        if len(everything) > self.problem.budget:
-            raise self._fault(f"asked for {len(everything)} cells on a budget of {self.problem.budget}")
-        ordered = np.sort(everything)
-        if (ordered[1:] == ordered[:-1]).any():
-            raise self._fault("asked for a cell twice")
+    def _check(self, asked: Ask) -> None:
+        if asked.utility not in self.directions:
+            raise self._fault(f"asked for a utility under the role {asked.utility!r}, which it has not declared")
+        if isinstance(asked, Encodings):
+            return
+        self._check_places(asked)
+        if asked.utility != TARGET:
+            return
+        if self.calls + len(asked) > self.problem.budget:
+            raise self._fault(f"asked for {self.calls + len(asked)} cells on a budget of {self.problem.budget}")
+        self.calls += len(asked)
+        if isinstance(asked, Cells):
+            self._scored.append(asked.rows * self.problem.shape[1] + asked.columns)
+            ordered = np.sort(np.concatenate(self._scored))
+            if (ordered[1:] == ordered[:-1]).any():
+                raise self._fault("asked for a cell twice")
 
-    def _check_values(self, cells: Cells, values: FloatArray) -> None:
-        if values.shape != (len(cells),):
-            raise UtilityError(
-                f"segment {self.problem.id!r}: the utility returned {values.size} values for {len(cells)} cells"
-            )
+    def _check_places(self, asked: Cells | Folded) -> None:
+        rows, columns = self.problem.shape
+        fits = asked.rows.min() >= 0 and asked.rows.max() < rows
+        if isinstance(asked, Folded):
+            fits &= asked.weights.shape[1:] == (columns,) and np.allclose(asked.weights.sum(axis=1), 1)
+        else:
+            fits &= len(asked.rows) == len(asked.columns) and asked.columns.min() >= 0 and asked.columns.max() < columns
+        if not fits:
+            raise self._fault(f"asked for cells outside of its {rows} x {columns} matrix")
+
+    def _check_values(self, asked: Ask, values: FloatArray) -> None:
+        place = f"segment {self.problem.id!r}: the utility"
+        if isinstance(asked, Encodings):
+            if values.ndim != 2 or len(values) != self.problem.shape[1] or not np.isfinite(values).all():
+                raise UtilityError(f"{place} must encode {self.problem.shape[1]} texts as finite vectors")
+            return
+        if values.shape != (len(asked),):
+            raise UtilityError(f"{place} returned {values.size} values for {len(asked)} cells")
         if np.isfinite(values).all():
             return
-        place = int(np.flatnonzero(~np.isfinite(values))[0])
-        candidate = self.problem.candidates[cells.rows[place]]
-        reference = self.problem.pseudo_references[cells.columns[place]]
+        wrong = int(np.flatnonzero(~np.isfinite(values))[0])
+        if isinstance(asked, Cells):
+            candidate = self.problem.candidates[asked.rows[wrong]]
+            against = f"pseudo-reference {_short(self.problem.pseudo_references[asked.columns[wrong]])}"
+        else:
+            candidate = self.problem.candidates[asked.rows[wrong // len(asked.weights)]]
+            against = "a mixture of pseudo-references"
         raise UtilityError(
-            f"segment {self.problem.id!r}: the utility returned {values[place]}, a finite number was expected, "
-            f"for candidate {_short(candidate)} against pseudo-reference {_short(reference)}"
+            f"{place} returned {values[wrong]}, a finite number was expected, "
+            f"for candidate {_short(candidate)} against {against}"
         )
 
     def _checked(self, estimate: object) -> Estimate:
@@ -104,10 +121,14 @@ class Session:
 
 
 def replay(
-    problem: Problem, method: Method, seed: int, transcript: Iterable[FloatArray], higher_is_better: bool = True
+    problem: Problem,
+    method: Method,
+    seed: int,
+    transcript: Iterable[FloatArray],
+    directions: Mapping[str, bool] = HIGHER,
 ) -> Session:
     """The session that recorded answers lead to; it goes on from there if the plan has more to ask."""
-    session = Session(problem, method, seed, higher_is_better)
+    session = Session(problem, method, seed, directions)
     for values in transcript:
         session.tell(values)
     return session

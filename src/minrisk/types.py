@@ -109,15 +109,49 @@ class Problem:
         return len(self.candidates) * len(self.pseudo_references)
 
 
+TARGET = "utility"
+"""The role of the utility that the user named; a method may use others, each under a role of its own."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Cells that a plan wants scored: row and column numbers of equal length (C,)."""
+    """Cells that a plan wants scored: row and column numbers of equal length (C,). Answered by (C,) values."""
 
     rows: IntArray
     columns: IntArray
+    utility: str = TARGET
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Folded:
+    """Rows (R,) against virtual pseudo-references: mixtures of the real ones with weights (G, K).
+
+    A virtual pseudo-reference costs a call a row, like a real one. Answered by (R G,) values, row by row.
+    """
+
+    rows: IntArray
+    weights: FloatArray
+    utility: str = TARGET
+
+    def __len__(self) -> int:
+        return len(self.rows) * len(self.weights)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encodings:
+    """The encodings of all pseudo-references, of a utility that has them. Costs no call. Answered by (K, d)."""
+
+    utility: str = TARGET
+
+    def __len__(self) -> int:
+        return 0
+
+
+Ask = Cells | Folded | Encodings
+"""What a plan may yield."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -134,7 +168,7 @@ class Estimate:
     matrix: FloatArray | None = None
 
 
-Plan = Generator[Cells, FloatArray, Estimate]
+Plan = Generator[Ask, FloatArray, Estimate]
 """A running method: yields cells, is sent their values, returns an estimate."""
 
 

@@ -72,14 +72,14 @@ class MethodSuite:
         """Promise 1: replayed."""
         for session in self.sessions(*corpus):
             assert session.estimate is not None
-            again = replay(session.problem, self.method, 3, session.transcript)
+            again = replay(session.problem, self.method, 3, session.transcript, session.directions)
             assert again.estimate is not None
             np.testing.assert_array_equal(again.estimate.values, session.estimate.values)
 
     def sessions(self, segments: Sequence[Segment], tables: Mapping[str, FloatArray]) -> list[Session]:
         """Concluded sessions with seed 3."""
         configuration = Configuration(Table(values=tables), self.method, 0.25 if self.samples else 1.0, seed=3)
-        return list(run(configuration.problems(segments), self.method, configuration.utility, seed=3))
+        return list(run(configuration.problems(segments), self.method, configuration.utilities, seed=3))
 
     @pytest.mark.parametrize("budget", BUDGETS, ids=str)
     def test_budget_is_kept_and_counted(self, corpus: Any, budget: Budget) -> None:
