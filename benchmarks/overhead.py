@@ -17,10 +17,11 @@ from collections.abc import Iterator, Mapping
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import minrisk
 import numpy as np
-from minrisk.testing import random_table
 from numpy.typing import NDArray
+
+import minrisk
+from minrisk.testing import random_table
 
 SIZES = (32, 128, 1024)
 WINDOWS = (1, 256)
@@ -33,7 +34,7 @@ class Everywhere(Mapping[str, NDArray[np.floating]]):
     def __init__(self, table: NDArray[np.floating]) -> None:
         self.table = table
 
-    def __getitem__(self, name: str) -> NDArray[np.floating]:
+    def __getitem__(self, _: str) -> NDArray[np.floating]:
         return self.table
 
     def __iter__(self) -> Iterator[str]:
@@ -42,14 +43,12 @@ class Everywhere(Mapping[str, NDArray[np.floating]]):
     def __len__(self) -> int:
         return 0
 
-    def get(self, name: str, default: object = None) -> NDArray[np.floating]:  # type: ignore[override]
-        return self.table
-
 
 def segments(count: int, size: int) -> Iterator[minrisk.Segment]:
     """Segments whose texts are all different."""
     for number in range(count):
-        yield minrisk.Segment(id=str(number), hypotheses=[f"sample {number} {place} of a sentence" for place in range(size)])
+        texts = [f"sample {number} {place} of a sentence" for place in range(size)]
+        yield minrisk.Segment(id=str(number), hypotheses=texts)
 
 
 def seconds(count: int, size: int, method: str, budget: float | str, window: int, utility: minrisk.Utility) -> float:
@@ -71,9 +70,8 @@ def costs(repeats: int) -> Iterator[str]:
             calls = next(minrisk.decode_corpus(segments(1, size), table, method, budget)).calls
             for window in WINDOWS:
                 best = min(seconds(count, size, method, budget, window, table) for _ in range(repeats)) / count
-                yield (
-                    f"| {size} | {method} | {budget} | {calls:,} | {window} | {1e3 * best:.3f} | {1e6 * best / calls:.3f} |"
-                )
+                cost = f"{1e3 * best:.3f} | {1e6 * best / calls:.3f}"
+                yield f"| {size} | {method} | {budget} | {calls:,} | {window} | {cost} |"
 
 
 def memory(counts: tuple[int, ...] = (100, 1000, 10_000)) -> Iterator[str]:

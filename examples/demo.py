@@ -54,7 +54,7 @@ def _show_choices(
 
 def _show_budgets(console: Console, segments: list[minrisk.Segment], full: list[minrisk.Decision]) -> None:
     """Loss: how much of full MBR's gain over the average sample is given away."""
-    table = Table(title="Share of full MBR's gain that is lost, all segments (0: same expected utility, 1: no gain)")
+    table = Table(title="Loss: share of full MBR's gain given away", title_justify="left")
     table.add_column("method")
     for budget in BUDGETS:
         table.add_column(budget, justify="right")

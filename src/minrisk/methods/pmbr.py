@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -115,6 +116,6 @@ class Pmbr:
         fitted = completion(observed, self.completion, rng, scaled=False, **self._options())
         return np.asarray(mean + spread * fitted.matrix)
 
-    def _options(self) -> dict[str, float]:
+    def _options(self) -> dict[str, Any]:
         names = ("rank", "regularization", "iterations")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}

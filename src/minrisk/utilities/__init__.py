@@ -12,6 +12,11 @@ UTILITIES = Registry(
     "utility",
     {
         "chrf": "minrisk.utilities.chrf:ChrF",
+        "bleu": "minrisk.utilities.bleu:Bleu",
+        "ter": "minrisk.utilities.ter:Ter",
+        "rouge_l": "minrisk.utilities.rouge:RougeL",
+        "word_f1": "minrisk.utilities.words:WordF1",
+        "jaccard": "minrisk.utilities.words:Jaccard",
         "table": "minrisk.utilities.table:Table",
     },
 )

@@ -94,9 +94,7 @@ class QualityUtility(PairUtility):
     def quality(self, candidates: Sequence[str], sources: Sequence[str | None]) -> FloatArray:
         """The values of C candidates: (C,)."""
 
-    def score(
-        self, candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources = None
-    ) -> FloatArray:
+    def score(self, candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources = None) -> FloatArray:
         return self.quality(candidates, sources if sources is not None else [None] * len(candidates))
 
 
