@@ -17,7 +17,7 @@ from minrisk import Segment
 from minrisk.budgets import calls_allowed, parse_budget
 from minrisk.problems import problem_of
 from minrisk.seeding import digest, stream
-from minrisk.types import ranking
+from minrisk.types import Estimate, ranking
 from minrisk.utilities.chrf import ChrF
 
 TEXTS = st.lists(st.sampled_from(["", "a", "b", "c d", "ä", "\ud800"]), min_size=1, max_size=12)
@@ -165,6 +165,8 @@ def test_digests_tell_sequences_apart(one: list[str | None], other: list[str]) -
 def test_ranking_puts_the_unknown_last_and_ties_in_order() -> None:
     values = np.array([np.nan, 2.0, 3.0 - 1e-13, np.nan, 3.0, 1.0])
     weights = np.array([0.1, 0.1, 0.1, 0.5, 0.1, 0.1])
-    assert ranking(values, weights).tolist() == [2, 4, 1, 5, 3, 0]
-    assert ranking(np.full(3, np.nan), np.array([0.2, 0.5, 0.3])).tolist() == [1, 2, 0]
-    assert ranking(np.array([-1e9, -1e9 - 1e-5, 0.0]), np.ones(3)).tolist() == [2, 0, 1]
+    assert ranking(Estimate(values=values), weights).tolist() == [2, 4, 1, 5, 3, 0]
+    assert ranking(Estimate(values=np.full(3, np.nan)), np.array([0.2, 0.5, 0.3])).tolist() == [1, 2, 0]
+    preferred = Estimate(values=np.array([5.0, 1.0, 3.0]), preference=np.array([np.nan, 2.0, 1.0]))
+    assert ranking(preferred, np.ones(3)).tolist() == [1, 2, 0]
+    assert ranking(Estimate(values=np.array([-1e9, -1e9 - 1e-5, 0.0])), np.ones(3)).tolist() == [2, 0, 1]

@@ -10,7 +10,7 @@ from minrisk.configuration import described
 from minrisk.engine import WINDOW, run
 from minrisk.errors import InputError, MinriskError
 from minrisk.methods import METHODS
-from minrisk.problems import check_weights, problem_of
+from minrisk.problems import against_reference, check_weights, problem_of
 from minrisk.scoring import Ledger
 from minrisk.session import Session
 from minrisk.types import TARGET, Decision, Method, Problem, Segment, ranking
@@ -126,6 +126,8 @@ class Configuration:
             try:
                 segment = given if isinstance(given, Segment) else Segment.of(given)
                 name = position if segment.id is None else segment.id
+                if getattr(self.method, "against_reference", False):
+                    segment = against_reference(segment)
                 yield problem_of(segment, self.utility, self.budget, self.weights, position)
             except InputError as error:
                 raise InputError(f"segment {str(name)!r}: {error}") from error
@@ -159,7 +161,7 @@ def decision_of(session: Session, higher_is_better: bool) -> Decision:
     problem, estimate = session.problem, session.estimate
     if estimate is None:
         raise MinriskError(f"segment {problem.id!r} is not decided yet")
-    row = int(ranking(estimate.values, problem.row_weights)[0])
+    row = int(ranking(estimate, problem.row_weights)[0])
     values = estimate.values if higher_is_better else 0.0 - estimate.values
     index = int(problem.row_positions[row])
     return Decision(

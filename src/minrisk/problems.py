@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
@@ -12,7 +13,7 @@ from minrisk.budgets import calls_allowed
 from minrisk.errors import InputError, unknown_name
 from minrisk.seeding import digest
 from minrisk.types import FloatArray, IntArray, Problem, Segment
-from minrisk.utilities.base import Utility
+from minrisk.utilities.base import QualityUtility, Utility
 
 Weights = Literal["multiplicity", "logprob", "logprob-normalized"]
 WEIGHTS = ("multiplicity", "logprob", "logprob-normalized")
@@ -29,6 +30,9 @@ def problem_of(
 ) -> Problem:
     """The problem of a segment; `position` names a segment that has no id of its own."""
     candidates, row_of_hypothesis, row_positions = merged(segment.hypotheses)
+    if isinstance(utility, QualityUtility):
+        # Nothing to compare with: a matrix of one column.
+        segment = replace(segment, pseudo_references=("",), pseudo_reference_logprobs=(0.0,), weights=None)
     if segment.pseudo_references is None:
         columns, column_of_given, column_positions = candidates, row_of_hypothesis, row_positions
     else:
@@ -55,7 +59,16 @@ def problem_of(
         twins=twins,
         self_values=_self_values(utility, candidates, twins),
         budget=calls_allowed(budget, len(candidates) * len(columns)),
+        logprobs=_of_rows(segment.logprobs, row_positions),
+        scores=_of_rows(segment.scores, row_positions),
     )
+
+
+def against_reference(segment: Segment) -> Segment:
+    """The segment with its human reference as the one pseudo-reference: for experiments."""
+    if segment.reference is None:
+        raise InputError("this method compares with the human `reference`, and the segment has none")
+    return replace(segment, pseudo_references=[segment.reference], pseudo_reference_logprobs=None, weights=None)
 
 
 def merged(texts: Sequence[str]) -> tuple[Sequence[str], IntArray, IntArray]:
@@ -90,6 +103,11 @@ def _column_weights(segment: Segment, weights: str, column_of_given: IntArray, c
     distinct = scores[first]
     probabilities = np.exp(distinct - distinct.max())
     return np.asarray(probabilities / probabilities.sum())
+
+
+def _of_rows(given: Sequence[float] | None, row_positions: IntArray) -> FloatArray | None:
+    """What was given for each hypothesis, for each candidate: that of its first copy."""
+    return None if given is None else np.array(given)[row_positions]
 
 
 def _shares(given: FloatArray, number_of_given: IntArray, count: int) -> FloatArray:

@@ -112,8 +112,9 @@ class Session:
     def _checked(self, estimate: object) -> Estimate:
         if not isinstance(estimate, Estimate):
             raise self._fault(f"returned {type(estimate).__name__}, an Estimate was expected")
-        if estimate.values.shape != (self.problem.shape[0],) or np.isinf(estimate.values).any():
-            raise self._fault(f"must return {self.problem.shape[0]} values, finite or NaN")
+        for values in (estimate.values, estimate.values if estimate.preference is None else estimate.preference):
+            if values.shape != (self.problem.shape[0],) or np.isinf(values).any():
+                raise self._fault(f"must return {self.problem.shape[0]} values, finite or NaN")
         return estimate
 
     def _fault(self, what: str) -> MethodError:

@@ -32,6 +32,7 @@ class Segment:
     logprobs: Sequence[float] | None = None
     pseudo_reference_logprobs: Sequence[float] | None = None
     weights: Sequence[float] | None = None
+    scores: Sequence[float] | None = None
     reference: str | None = None
 
     def __post_init__(self) -> None:
@@ -44,6 +45,7 @@ class Segment:
                 raise InputError(f"`{name}` must be a string, got {_shown(value)}")
         for name, length in (
             ("logprobs", len(self.hypotheses)),
+            ("scores", len(self.hypotheses)),
             ("pseudo_reference_logprobs", len(self.columns_given)),
             ("weights", len(self.columns_given)),
         ):
@@ -80,6 +82,7 @@ class Problem:
     row_of_hypothesis               the row of each hypothesis given; `columns_given` pseudo-references were given
     twins                           (N,) the column that holds the candidate's own text, or -1
     self_values                     (N,) u(h, h) where the utility knows it without a call, else NaN
+    logprobs, scores                (N,) what the segment says of each candidate; None if it says nothing
     budget                          calls allowed, at most N K
     stream                          names the random streams of the segment
     """
@@ -98,6 +101,8 @@ class Problem:
     twins: IntArray
     self_values: FloatArray
     budget: int
+    logprobs: FloatArray | None = None
+    scores: FloatArray | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -159,11 +164,13 @@ class Estimate:
     """What a method concludes.
 
     values       (N,) expected utility of each candidate; NaN: nothing is known about it
+    preference   (N,) what candidates are ranked by, where that is not `values`; higher is better, NaN ranks last
     uncertainty  (N,) standard deviation of `values`, where the method has one
     matrix       (N, K) the completed utilities, where the method has them
     """
 
     values: FloatArray
+    preference: FloatArray | None = None
     uncertainty: FloatArray | None = None
     matrix: FloatArray | None = None
 
@@ -215,7 +222,7 @@ class Decision:
         if size < 1:
             raise InputError(f"`size` of an n-best list must be at least 1, got {size}")
         positions = self.problem.row_positions
-        order = ranking(self.estimate.values, self.problem.row_weights)[:size]
+        order = ranking(self.estimate, self.problem.row_weights)[:size]
         return [
             Choice(self.problem.candidates[row], int(positions[row]), float(self.utilities[positions[row]]))
             for row in order
@@ -226,8 +233,9 @@ TIE = 1e-12
 """Values closer than this share of their magnitude are equal: rounding must not decide between candidates."""
 
 
-def ranking(values: FloatArray, weights: FloatArray) -> IntArray:
+def ranking(estimate: Estimate, weights: FloatArray) -> IntArray:
     """All rows, best first; equal ones in the order given. NaN ranks last, the heaviest first."""
+    values = estimate.values if estimate.preference is None else estimate.preference
     known = ~np.isnan(values)
     order = np.lexsort((np.where(known, -values, -weights), ~known))
     if known.any():
