@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -16,7 +17,8 @@ from minrisk.session import Session
 from minrisk.types import TARGET, Decision, Method, Problem, Segment, ranking
 from minrisk.utilities import UTILITIES
 from minrisk.utilities.base import Utility
-from minrisk.utilities.function import Function
+from minrisk.utilities.function import Function, QualityFunction
+from minrisk.utilities.mixture import Mixture
 from minrisk.version import __version__
 
 
@@ -30,14 +32,36 @@ def method(name: str | Method | None = None, /, **options: Any) -> Method:
 
 
 def utility(name: str | Utility | Any, /, **options: Any) -> Utility:
-    """A configured utility: `utility("chrf", word_order=2)`, or any callable: `utility(judge, batch_size=64)`."""
+    """A configured utility: `utility("chrf", word_order=2)`, or any callable: `utility(judge, batch_size=64)`.
+
+    A name may hold options and be mixed: `"0.7*chrf + 0.3*bleu(lowercase=true)"`. A callable f(candidates, sources)
+    that judges without references is `utility(f, quality=True)`.
+    """
     if isinstance(name, Utility):
         if options:
             raise InputError(f"utility {name.name!r} is configured already; options go with a name: {sorted(options)}")
         return name
     if isinstance(name, str):
-        return cast(Utility, UTILITIES.create(name, options))
-    return Function(name, **options)
+        return cast(Utility, UTILITIES.create(name, options)) if name in UTILITIES else _parsed(name, options)
+    return QualityFunction(name, **options) if options.pop("quality", False) else Function(name, **options)
+
+
+def _parsed(text: str, options: Mapping[str, Any]) -> Utility:
+    """The utility of `name(option=value)`, or the mixture of `weight*name + weight*name`."""
+    terms = re.split(r"\+(?![^(]*\))", text)
+    if len(terms) == 1 and "*" not in text:
+        return cast(Utility, UTILITIES.parse(text) if "(" in text else UTILITIES.create(text, options))
+    if options:
+        raise InputError(f"options of a mixture stand with its parts: 0.5*chrf(word_order=2) + 0.5*bleu, got {text!r}")
+    weights, parts = [], []
+    for term in terms:
+        weight, times, name = term.rpartition("*")
+        try:
+            weights.append(float(weight) if times else 1.0)
+        except ValueError as error:
+            raise InputError(f"a mixture must look like 0.7*chrf + 0.3*bleu, got {text!r}") from error
+        parts.append(cast(Utility, UTILITIES.parse(name)))
+    return Mixture(tuple(parts), tuple(weights))
 
 
 def decode(

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from minrisk.configuration import configure
-from minrisk.errors import unknown_name
+from minrisk.configuration import configure, parse_settings
+from minrisk.errors import InputError, unknown_name
 
 
 class Registry:
@@ -35,6 +35,14 @@ class Registry:
     def create(self, name: str, options: Mapping[str, object]) -> object:
         """A configured instance."""
         return configure(self.kind, name, self.factory(name), options)
+
+    def parse(self, text: str) -> object:
+        """A configured instance from `name` or `name(option=value, ...)`, as signatures show it."""
+        name, parenthesis, rest = text.strip().partition("(")
+        if parenthesis and not rest.rstrip().endswith(")"):
+            raise InputError(f"a {self.kind} must look like name or name(option=value, ...), got {text!r}")
+        options = [option for option in rest.rstrip()[:-1].split(",") if option.strip()]
+        return self.create(name.strip(), parse_settings(options))
 
     def summary(self, name: str) -> str:
         """One line: the first of the class's docstring."""

@@ -74,10 +74,9 @@ class Scorer:
 
     def _other(self, problem: Problem, ask: Folded | Encodings) -> FloatArray:
         if isinstance(ask, Encodings):
-            return self.utility.encode(problem.pseudo_references)
+            return self.utility.answer_encodings(problem)
         self.ledger.scored += len(ask)
-        rows = [problem.candidates[row] for row in ask.rows]
-        return self.utility.aggregate(rows, problem.pseudo_references, ask.weights, problem.source).ravel()
+        return self.utility.answer_folded(problem, ask)
 
     def _pooled(self, utility: PairUtility, asks: CellAsks) -> list[FloatArray]:
         texts = _Interned()

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from minrisk.errors import MethodError, UtilityError
 from minrisk.seeding import stream
-from minrisk.types import TARGET, Ask, Cells, Encodings, Estimate, FloatArray, Folded, IntArray, Method, Problem
+from minrisk.types import (
+    TARGET,
+    Ask,
+    Cells,
+    Encodings,
+    Estimate,
+    FloatArray,
+    Folded,
+    IntArray,
+    Method,
+    Problem,
+    Within,
+)
 
 HIGHER: Mapping[str, bool] = {TARGET: True}
 
@@ -28,6 +41,7 @@ class Session:
         self.transcript: list[FloatArray] = []
         self.directions = directions
         self._scored: list[IntArray] = []
+        self._within: Within | None = None
         self._plan = method.plan(problem, stream(seed, problem.stream, "plan"))
         self._advance(None)
 
@@ -38,8 +52,10 @@ class Session:
         values = np.asarray(values, dtype=np.float64)
         self._check_values(asked, values)
         self.transcript.append(values)
-        higher = isinstance(asked, Encodings) or self.directions[asked.utility]
-        self._advance(values if higher else 0.0 - values)
+        if isinstance(asked, Encodings):
+            self._advance(values if self._within is None else values[self._within.columns])
+        else:
+            self._advance(values if self.directions[asked.utility] else 0.0 - values)
 
     def close(self) -> None:
         """Abandon the plan."""
@@ -48,7 +64,9 @@ class Session:
     def _advance(self, values: FloatArray | None) -> None:
         try:
             asked = next(self._plan) if values is None else self._plan.send(values)
-            while len(asked) == 0 and not isinstance(asked, Encodings):
+            while isinstance(asked, Within) or len(asked) == 0:
+                if isinstance(asked, Within):
+                    self._within = asked
                 asked = self._plan.send(np.empty(0))
         except StopIteration as stop:
             self.asked = None
@@ -57,6 +75,7 @@ class Session:
         except Exception as error:
             error.add_note(f"in segment {self.problem.id!r}")
             raise
+        asked = asked if self._within is None else _translated(asked, self._within, self.problem.shape[1])
         self._check(asked)
         self.asked = asked
 
@@ -133,6 +152,17 @@ def replay(
     for values in transcript:
         session.tell(values)
     return session
+
+
+def _translated(asked: Ask, within: Within, columns: int) -> Ask:
+    """The same ask in the numbers of the whole problem."""
+    if isinstance(asked, Cells):
+        return replace(asked, rows=within.rows[asked.rows], columns=within.columns[asked.columns])
+    if isinstance(asked, Folded):
+        weights = np.zeros((len(asked.weights), columns))
+        weights[:, within.columns] = asked.weights
+        return replace(asked, rows=within.rows[asked.rows], weights=weights)
+    return asked
 
 
 def _short(text: str) -> str:

@@ -152,11 +152,19 @@ class Encodings:
     utility: str = TARGET
 
     def __len__(self) -> int:
-        return 0
+        return 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Within:
+    """From here on, cells are numbered within these rows and columns: a plan runs another on a part of its problem."""
+
+    rows: IntArray
+    columns: IntArray
 
 
 Ask = Cells | Folded | Encodings
-"""What a plan may yield."""
+"""What is put to a utility."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -175,7 +183,7 @@ class Estimate:
     matrix: FloatArray | None = None
 
 
-Plan = Generator[Ask, FloatArray, Estimate]
+Plan = Generator[Ask | Within, FloatArray, Estimate]
 """A running method: yields cells, is sent their values, returns an estimate."""
 
 

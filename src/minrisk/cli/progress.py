@@ -29,6 +29,7 @@ class Progress:
         self._share_read: float | None = None
         self._calls_read = 0
         self._begin = time.monotonic()
+        self._console: Any = None
         self._display: Any = None
         self._visible = visible and sys.stderr.isatty()
 
@@ -37,8 +38,9 @@ class Progress:
             from rich.console import Console
             from rich.live import Live
 
+            self._console = Console(stderr=True)
             self._display = Live(
-                get_renderable=self._drawn, console=Console(stderr=True), transient=True, refresh_per_second=4
+                get_renderable=self._drawn, console=self._console, transient=True, refresh_per_second=4
             )
             self._display.start(refresh=True)
         return self
@@ -90,9 +92,9 @@ class Progress:
         from rich.text import Text
 
         share = self.share
+        text = Text(self.line(time.monotonic() - self._begin), no_wrap=True, overflow="ellipsis")
+        # The numbers say more than the bar, which has what room they leave.
+        width = max(0, min(20, self._console.width - len(text) - 2))
         row = Table.grid(padding=(0, 1))
-        row.add_row(
-            ProgressBar(total=1.0, completed=share or 0.0, width=20, pulse=share is None),
-            Text(self.line(time.monotonic() - self._begin), no_wrap=True, overflow="ellipsis"),
-        )
+        row.add_row(ProgressBar(total=1.0, completed=share or 0.0, width=width, pulse=share is None), text)
         return row

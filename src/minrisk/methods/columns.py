@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,11 +20,13 @@ class Columns:
     Frequent texts are drawn in proportion to their weight. A budget below one column scores part of one.
     """
 
+    kind: ClassVar[str] = "sampling"
+
     def plan(self, problem: Problem, rng: np.random.Generator) -> Plan:
         rows = problem.shape[0]
         count = max(1, problem.budget // rows)
         drawn, stands_for = draw(problem.column_weights, count, rng)
-        scored = np.sort(rng.permutation(rows)[: problem.budget]) if problem.budget < rows else np.arange(rows)
+        scored = draw(problem.row_weights, min(problem.budget, rows), rng)[0]
         cells = block(problem, scored, drawn)
         values = yield cells
         return Estimate(values=sampled_values(problem, cells, values, stands_for))

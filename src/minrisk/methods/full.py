@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from minrisk.types import Cells, Estimate, Plan, Problem
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Full:
     """Score every cell and take the row means: exact, and the yardstick of all others (FMBR)."""
+
+    kind: ClassVar[str] = "exact"
 
     def plan(self, problem: Problem, rng: np.random.Generator) -> Plan:
         rows, columns = problem.shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class Pmbr:
     candidate without any is not chosen.
     """
 
+    kind: ClassVar[str] = "sampling"
     rank: int | None = None
     regularization: float | None = None
     iterations: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ class Square:
     A baseline of Trabelsi et al. 2024. Nothing is known about the candidates that are not drawn. With separate
     pseudo-references, both lists shrink by the same factor.
     """
+
+    kind: ClassVar[str] = "sampling"
 
     def plan(self, problem: Problem, rng: np.random.Generator) -> Plan:
         row_count, column_count = _sides(problem)

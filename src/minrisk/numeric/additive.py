@@ -29,8 +29,8 @@ def additive(
     observed: Observed,
     rng: np.random.Generator,  # noqa: ARG001 -- nothing here is random
     *,
-    row_regularization: float = 1.0,
-    column_regularization: float = 1.0,
+    row_regularization: float = 3.0,
+    column_regularization: float = 3.0,
     iterations: int = 1000,
     tolerance: float = 1e-8,
 ) -> Completion:

@@ -14,6 +14,9 @@ from minrisk.types import FloatArray
 _ROUNDING = 1e-14
 """Share of the values' sum of squares below which a change of the objective is rounding."""
 
+_ROUNDS = 3
+"""Power iterations of the start."""
+
 
 class Factors(NamedTuple):
     """The fit is rows.T @ columns: (rank, N) and (rank, K)."""
@@ -40,12 +43,13 @@ def als(
 
     One iteration solves every x_i given Y, then every y_j given X, at a cost proportional to C rank^2 + (N + K) rank^3.
     It ends after `iterations`, or once one lowers the objective by at most `tolerance` times what it has come to.
-    A row or column without cells gets the factor zero.
+    Y starts near the leading singular vectors of the cells, from which far fewer low-rank matrices are missed than from
+    random numbers. A row or column without cells gets the factor zero.
     """
     check_at_least("rank", rank, 1)
     check_at_least("iterations", iterations, 1)
     check_positive("regularization", regularization)
-    start = random_factors(rng, rank, observed.shape[1])
+    start = spectral_factors(observed, rng, rank)
     fit = factorized(observed, start, regularization, iterations, tolerance)
     return Completion(fit.rows.T @ fit.columns, fit.objective, fit.iterations, fit.converged)
 
@@ -55,18 +59,42 @@ def random_factors(rng: np.random.Generator, rank: int, size: int) -> FloatArray
     return np.asarray(rng.standard_normal((rank, size)) / np.sqrt(rank))
 
 
+def spectral_factors(observed: Observed, rng: np.random.Generator, rank: int) -> FloatArray:
+    """`random_factors` drawn towards the leading right singular vectors of the cells, others zero: (rank, K)."""
+    start = random_factors(rng, rank, observed.shape[1])
+    shared = min(rank, *observed.shape)
+    vectors = start[:shared]
+    values = observed.weights * observed.values
+    for _ in range(_ROUNDS):
+        images = _multiplied(observed.rows, observed.columns, values, vectors, observed.shape[0])
+        vectors = _multiplied(observed.columns, observed.rows, values, images, observed.shape[1])
+        vectors = np.ascontiguousarray(np.linalg.qr(vectors.T)[0].T)
+    start[:shared] = vectors * np.sqrt(observed.shape[1] / rank)
+    return start
+
+
 def factorized(
     observed: Observed, columns: FloatArray, regularization: float, iterations: int, tolerance: float
 ) -> Factors:
     """The factors that `als` comes to from the column factors (rank, K)."""
     by_row, by_column = both_sides(observed)
     rows = np.zeros((len(columns), observed.shape[0]))
-    fitted = np.where(np.diff(observed.column_starts) > 0, columns, 0.0)
+    fitted = np.ascontiguousarray(np.where(np.diff(observed.column_starts) > 0, columns, 0.0))
     floor = _ROUNDING * float(observed.weights @ np.square(observed.values))
     objective, done, converged = _alternate(
         by_row, by_column, rows, fitted, regularization, iterations, tolerance, floor
     )
     return Factors(rows, fitted, objective, done, converged)
+
+
+@numba.njit(cache=True, nogil=True)
+def _multiplied(rows: Any, columns: Any, values: Any, vectors: Any, count: int) -> Any:
+    """The sparse matrix of the cells times vectors (rank, K): (rank, count)."""
+    images = np.zeros((len(vectors), count))
+    for i in range(len(vectors)):
+        for cell in range(len(values)):
+            images[i, rows[cell]] += values[cell] * vectors[i, columns[cell]]
+    return images
 
 
 @numba.njit(cache=True, nogil=True)

@@ -17,7 +17,7 @@ def biased(
     regularization: float = 1.0,
     row_regularization: float = 1.0,
     column_regularization: float = 1.0,
-    iterations: int = 30,
+    iterations: int = 50,
     tolerance: float = 1e-4,
 ) -> Completion:
     """The additive model plus a product of two factors.

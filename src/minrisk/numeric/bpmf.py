@@ -30,8 +30,8 @@ def bpmf(
     rng: np.random.Generator,
     *,
     rank: int = 10,
-    iterations: int = 120,
-    burn_in: int = 40,
+    iterations: int = 200,
+    burn_in: int = 50,
     tolerance: float = 0.1,
 ) -> Completion:
     """The posterior mean of a product of two factors, and its uncertainty.
@@ -51,6 +51,9 @@ def bpmf(
     if deviation == 0.0:
         zeros = np.zeros(observed.shape)
         return Completion(zeros + observed.values[0], 0.0, 0, True, zeros)
+    standard = (observed.values - mean) / deviation
+    # A chain on reversed values is another chain: always run the one whose first value is above the mean.
+    deviation *= np.sign(standard[np.flatnonzero(standard)[0]])
     sampler = _Sampler(observed.with_values((observed.values - mean) / deviation), rng, rank)
     halves = np.zeros((2, *observed.shape))
     squares = np.zeros(observed.shape)
@@ -68,7 +71,7 @@ def bpmf(
     average = (halves[0] + halves[1]) / kept
     spread = np.sqrt(np.maximum(squares / kept - np.square(average), 0.0) + noise)
     at_rest = float(np.sqrt(np.mean(np.square(first - second)))) <= tolerance
-    return Completion(mean + deviation * average, error * deviation**2, iterations, at_rest, deviation * spread)
+    return Completion(mean + deviation * average, error * deviation**2, iterations, at_rest, abs(deviation) * spread)
 
 
 class _Sampler:
@@ -102,7 +105,7 @@ class _Sampler:
         """Factors (rank, size) drawn given those of the other side; from the belief alone where there is no cell."""
         normal = self._rng.standard_normal((len(fixed), size))
         lower = np.linalg.cholesky(belief.precision)
-        drawn = belief.mean[:, None] + np.linalg.solve(lower.T, normal)
+        drawn = np.ascontiguousarray(belief.mean[:, None] + np.linalg.solve(lower.T, normal))
         members = groups.members[groups.members >= 0]
         drawn[:, members] = np.sqrt(self._variance) * normal[:, members]
         prior = (self._variance * belief.precision)[np.tril_indices(len(fixed))]

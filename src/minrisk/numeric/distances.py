@@ -31,21 +31,21 @@ _UP, _DOWN, _LAST, _SAME, _STEP = 0, 1, 2, 3, 4
 D[i - 1, j - 1]; of _STEP: D[i, j] - D[i - 1, j] is 1. _LAST: D[i, L]."""
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def mark(reference: Any, masks: Any) -> None:
     """Set the places of the reference's words, masks (V,): zeros before."""
     for place in range(reference.size):
         masks[reference[place]] |= _ONE << np.uint64(place)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def unmark(reference: Any, masks: Any) -> None:
     """Undo `mark`."""
     for place in range(reference.size):
         masks[reference[place]] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def fill_table(words: Any, size: Any, length: Any, masks: Any, table: Any) -> Any:
     """Fill the table of words[:size] and return the distance."""
     up, down, last = ~np.uint64(0), np.uint64(0), np.int64(length)
@@ -58,7 +58,7 @@ def fill_table(words: Any, size: Any, length: Any, masks: Any, table: Any) -> An
     return last
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def continue_table(words: Any, first: Any, size: Any, length: Any, masks: Any, table: Any) -> Any:
     """The distance of words[:size], of which the first `first` are those of the table."""
     up, down, last = table[first, _UP], table[first, _DOWN], np.int64(table[first, _LAST])
@@ -68,7 +68,7 @@ def continue_table(words: Any, first: Any, size: Any, length: Any, masks: Any, t
     return last
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def _next(up: Any, down: Any, mask: Any, length: Any) -> Any:
     """The next row: _UP, _DOWN, _SAME, _STEP, and the change of _LAST."""
     same = (((mask & up) + up) ^ up) | mask | down
@@ -80,7 +80,7 @@ def _next(up: Any, down: Any, mask: Any, length: Any) -> Any:
     return (back << _ONE) | ~(same | shifted), shifted & same, same, step, change
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def align_table(words: Any, size: Any, length: Any, masks: Any, table: Any, alignment: Any) -> None:
     """Fill the alignment (see `_finish`) from the table of words[:size]."""
     row, column = size, length
@@ -100,7 +100,7 @@ def align_table(words: Any, size: Any, length: Any, masks: Any, table: Any, alig
     _finish(size, length, alignment)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def fill_beam(words: Any, first: Any, size: Any, reference: Any, beam: Any, layer: Any) -> Any:
     """Fill two layers, costs and operations, for words[:size], and return the distance.
 
@@ -134,7 +134,7 @@ def fill_beam(words: Any, first: Any, size: Any, reference: Any, beam: Any, laye
     return np.int64(costs[size, length])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def align_beam(size: Any, length: Any, beam: Any, alignment: Any) -> None:
     """Fill the alignment (see `_finish`) from the layers 0 and 1."""
     row, column = size, length
@@ -143,7 +143,7 @@ def align_beam(size: Any, length: Any, beam: Any, alignment: Any) -> None:
     _finish(size, length, alignment)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def _back(operation: Any, row: Any, column: Any, alignment: Any) -> Any:
     """Note an operation in the alignment, and go to where it came from."""
     wrong = 0 if operation == _KEEP else 1
@@ -157,7 +157,7 @@ def _back(operation: Any, row: Any, column: Any, alignment: Any) -> Any:
     return row, column
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def _finish(size: Any, length: Any, alignment: Any) -> None:
     """Make sums of the errors. Then alignment (3, > N and L) is complete:
 

@@ -17,6 +17,7 @@ import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic, models, register_model
 
 LANES = 16
@@ -53,9 +54,16 @@ def _function(builder: Any, name: str, operands: int) -> Any:
 Generator = Callable[[Any, Any, Any, Any], Any]
 
 
+def _check_contiguous(*arrays: Any) -> None:
+    """A TypingError when a kernel is compiled for an array with gaps, which addresses here do not know of."""
+    if any(array.layout != "C" for array in arrays):
+        raise TypingError(f"expected contiguous arrays, got {arrays}")
+
+
 @intrinsic
 def load(typing: Any, array: Any, start: Any) -> tuple[Any, Generator]:
     """The vector array[start : start + LANES]."""
+    _check_contiguous(array)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         vector = builder.load(_address(context, builder, signature, arguments))
@@ -68,6 +76,7 @@ def load(typing: Any, array: Any, start: Any) -> tuple[Any, Generator]:
 @intrinsic
 def pick(typing: Any, array: Any, places: Any, start: Any) -> tuple[Any, Generator]:
     """The vector array[places[start : start + LANES]]; places are not checked and count from the front only."""
+    _check_contiguous(array, places)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -86,6 +95,7 @@ def pick(typing: Any, array: Any, places: Any, start: Any) -> tuple[Any, Generat
 @intrinsic
 def store(typing: Any, array: Any, start: Any, vector: Any) -> tuple[Any, Generator]:
     """array[start : start + LANES] = vector."""
+    _check_contiguous(array)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.store(arguments[2], _address(context, builder, signature, arguments)).align = _WORD

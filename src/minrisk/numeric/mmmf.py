@@ -30,8 +30,8 @@ def mmmf(
     rng: np.random.Generator,
     *,
     rank: int = 10,
-    regularization: float = 1.0,
-    grades: int = 10,
+    regularization: float = 8.0,
+    grades: int = 20,
     iterations: int = 300,
     tolerance: float = 1e-4,
 ) -> Completion:

@@ -122,9 +122,9 @@ def solve_side(groups: Any, fixed: Any, solved: Any, regularization: float, work
 
 @numba.njit(cache=True, nogil=True)
 def sample_side(groups: Any, fixed: Any, solved: Any, prior: Any, shift: Any, work: Any) -> None:
-    """Draw x ~ N(A^-1 b, A^-1) for every row, where A = prior + Z'Z and b = shift + Z'm.
+    """Draw x ~ N(A^-1 b, v A^-1) for every row, where A = prior + Z'Z and b = shift + Z'm.
 
-    fixed (rank, K); solved (rank, N) holds standard normal numbers and is overwritten where a row has cells
+    fixed (rank, K); solved (rank, N) holds normal numbers of variance v and is overwritten where a row has cells
     prior (rank (rank + 1) / 2,) lower triangle, row by row; shift (rank,)
     """
     rank = len(fixed)

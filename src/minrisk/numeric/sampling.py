@@ -37,8 +37,7 @@ def draw(weights: FloatArray, count: int, rng: np.random.Generator) -> tuple[Int
         odds = uniform / (1 - uniform) * (1 - probabilities) / probabilities
     odds[probabilities == 0] = np.inf
     drawn = np.sort(np.argsort(odds, kind="stable")[:count])
-    stands_for = np.divide(weights, probabilities, out=np.zeros(len(weights)), where=probabilities > 0)
-    return drawn, stands_for
+    return drawn, prefix_stands_for(weights, count)
 
 
 def block(problem: Problem, rows: IntArray, columns: IntArray) -> Cells:
@@ -46,3 +45,16 @@ def block(problem: Problem, rows: IntArray, columns: IntArray) -> Cells:
     cells = Cells(np.repeat(rows, len(columns)), np.tile(columns, len(rows)))
     free = (problem.twins[cells.rows] == cells.columns) & ~np.isnan(problem.self_values[cells.rows])
     return Cells(cells.rows[~free], cells.columns[~free])
+
+
+def random_order(weights: FloatArray, rng: np.random.Generator) -> IntArray:
+    """All numbers, drawn one after the other in proportion to weight; those without weight come last, at random."""
+    keys = rng.exponential(size=len(weights))
+    with np.errstate(divide="ignore"):
+        return np.lexsort((keys, np.where(weights > 0, keys / weights, np.inf))).astype(np.int64)
+
+
+def prefix_stands_for(weights: FloatArray, count: int) -> FloatArray:
+    """The weight that each of the first `count` of a random order stands for: weight / inclusion probability."""
+    probabilities = inclusion_probabilities(weights, count)
+    return np.divide(weights, probabilities, out=np.zeros(len(weights)), where=probabilities > 0)

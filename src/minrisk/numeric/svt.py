@@ -14,15 +14,15 @@ def svt(
     *,
     threshold: float = 5.0,
     step: float = 1.2,
-    iterations: int = 500,
-    tolerance: float = 1e-4,
+    iterations: int = 200,
+    tolerance: float = 0.2,
 ) -> Completion:
     """The matrix X of least  t |X|_* + |X|^2 / 2  among those that agree with the observed cells.
 
     Uzawa's iteration X = shrunk(Y, t), Y += s w (m - X) on the observed cells, where t is `threshold` times
     root(N K) times the values' root mean square, and s is `step` times N K / C.
     It ends once the observed cells are met to within `tolerance` of their norm: a loose tolerance is what keeps noise
-    out of the fit. A step that makes the residual explode is halved.
+    out of the fit. A step that increases the residual is taken back and halved.
     """
     check_positive("threshold", threshold)
     check_positive("step", step)
@@ -39,16 +39,19 @@ def svt(
     first = np.zeros(observed.shape)
     first[cells] = weights * observed.values
     dual = first * pace * np.ceil(limit / (pace * np.linalg.norm(first, 2)))
-    previous = np.inf
+    previous, last = np.inf, dual
     for iteration in range(1, iterations + 1):
         matrix, nuclear = shrunk(dual, limit)
         residual = observed.values - matrix[cells]
         error = float(np.linalg.norm(residual))
         if error <= tolerance * norm or iteration == iterations:
             break
-        if error > 2 * previous:
-            pace /= 2
-        previous = min(previous, error)
+        if error > previous and pace > 1.0:  # steps up to 1 cannot overshoot
+            pace, dual = max(pace / 2, 1.0), last
+            previous = np.inf
+            continue
+        previous, last = error, dual
+        dual = dual.copy()
         dual[cells] += pace * weights * residual
     objective = limit * nuclear + float(np.square(matrix).sum()) / 2
     return Completion(matrix, objective, iteration, error <= tolerance * norm)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from minrisk.types import Cells, FloatArray, Problem, Segment
+from minrisk.types import Cells, FloatArray, Folded, Problem, Segment
 from minrisk.utilities.table import Table
 
 
@@ -37,6 +37,8 @@ def random_segments(
                 id=name,
                 hypotheses=[f"text {row}" for row in rows],
                 pseudo_references=[f"reference {column}" for column in columns] if separate else None,
+                logprobs=[-1.0 - row for row in rows],
+                scores=[float(row % 7) for row in rows],
             )
         )
         tables[name] = table[np.ix_(rows, columns)]
@@ -45,12 +47,18 @@ def random_segments(
 
 @dataclass(frozen=True, eq=False)
 class recorded(Table):  # noqa: N801
-    """A table that notes every cell asked of it: `asked` holds (segment id, rows, columns)."""
+    """A table that notes what it is asked: `asked` holds (segment id, rows, columns), `folded` (id, rows, groups)."""
 
     name: ClassVar[str] = "recorded"
     asked: list[tuple[str, Sequence[int], Sequence[int]]] = field(default_factory=list, repr=False)
+    folded: list[tuple[str, Sequence[int], int]] = field(default_factory=list, repr=False)
 
     def answer(self, problem: Problem, cells: Cells) -> FloatArray:
         """As `Table`, noting the cells."""
         self.asked.append((problem.id, cells.rows.tolist(), cells.columns.tolist()))
         return super().answer(problem, cells)
+
+    def answer_folded(self, problem: Problem, folded: Folded) -> FloatArray:
+        """As `Table`, noting how many values were asked for."""
+        self.folded.append((problem.id, folded.rows.tolist(), len(folded.weights)))
+        return super().answer_folded(problem, folded)

@@ -19,7 +19,7 @@ import numpy as np
 
 from minrisk.configuration import described
 from minrisk.errors import InputError
-from minrisk.types import Cells, FloatArray, IntArray, Problem
+from minrisk.types import Cells, FloatArray, Folded, IntArray, Problem
 
 Sources = Sequence[str | None] | None
 
@@ -59,6 +59,15 @@ class Utility(ABC):
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """A vector for each text: (len(texts), d)."""
         raise InputError(f"utility {self.name!r} does not encode texts as vectors")
+
+    def answer_folded(self, problem: Problem, folded: Folded) -> FloatArray:
+        """The values of rows of a problem against mixtures of its pseudo-references: (R G,)."""
+        rows = [problem.candidates[row] for row in folded.rows]
+        return self.aggregate(rows, problem.pseudo_references, folded.weights, problem.source).ravel()
+
+    def answer_encodings(self, problem: Problem) -> FloatArray:
+        """The encodings of a problem's pseudo-references: (K, d)."""
+        return self.encode(problem.pseudo_references)
 
     def self_values(self, texts: Sequence[str]) -> FloatArray | None:
         """u(h, h) of each text where it is known without a call, else None."""
@@ -116,6 +125,10 @@ class MatrixUtility(Utility):
         lefts, rows = _distinct(candidates)
         rights, columns = _distinct(pseudo_references)
         return self.cells(lefts, rights, rows, columns)
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """A text is told by its values against all texts: similar texts have similar rows."""
+        return self.matrix(texts, texts)
 
     def answer(self, problem: Problem, cells: Cells) -> FloatArray:
         """The values of cells of a problem: (C,)."""

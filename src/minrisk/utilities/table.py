@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minrisk.errors import InputError, UtilityError
-from minrisk.types import Cells, FloatArray, Problem
+from minrisk.types import Cells, FloatArray, Folded, Problem
 from minrisk.utilities.base import MatrixUtility, Sources
 
 
@@ -34,6 +34,21 @@ class Table(MatrixUtility):
             raise InputError("utility 'table' needs either `values` (an array, or a mapping from ids) or a `path`")
 
     def answer(self, problem: Problem, cells: Cells) -> FloatArray:
+        rows, columns = problem.row_positions[cells.rows], problem.column_positions[cells.columns]
+        return np.asarray(self._table_of(problem)[rows, columns], dtype=np.float64)
+
+    def answer_folded(self, problem: Problem, folded: Folded) -> FloatArray:
+        """Against a mixture, a table says the mixture of its values."""
+        rows, columns = problem.row_positions[folded.rows], problem.column_positions
+        block = np.asarray(self._table_of(problem)[np.ix_(rows, columns)], dtype=np.float64)
+        return np.asarray(block @ folded.weights.T).ravel()
+
+    def answer_encodings(self, problem: Problem) -> FloatArray:
+        """A pseudo-reference is told by its column."""
+        block = self._table_of(problem)[np.ix_(problem.row_positions, problem.column_positions)]
+        return np.asarray(block.T, dtype=np.float64)
+
+    def _table_of(self, problem: Problem) -> NDArray[np.floating]:
         table = self._tables if isinstance(self._tables, np.ndarray) else self._tables.get(problem.id)
         expected = (len(problem.row_of_hypothesis), problem.columns_given)
         if table is None:
@@ -43,8 +58,7 @@ class Table(MatrixUtility):
                 f"utility 'table', segment {problem.id!r}: the matrix must have the shape {expected} "
                 f"(hypotheses x pseudo-references as given), got {np.shape(table)}"
             )
-        rows, columns = problem.row_positions[cells.rows], problem.column_positions[cells.columns]
-        return np.asarray(table[rows, columns], dtype=np.float64)
+        return table
 
     def score(self, candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources = None) -> FloatArray:
         raise UtilityError("utility 'table' holds the cells of segments and cannot score texts")
