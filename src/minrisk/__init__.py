@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from minrisk.formats import read_segments
     from minrisk.numeric.completion import complete
     from minrisk.scoring import Ledger
+    from minrisk.selection import select
     from minrisk.types import Cells, Choice, Decision, Estimate, Method, Plan, Problem, Segment
     from minrisk.utilities.base import MatrixUtility, PairUtility, Utility
 
@@ -30,6 +31,7 @@ _HOMES = {
     "formats": ("read_segments",),
     "numeric.completion": ("complete",),
     "scoring": ("Ledger",),
+    "selection": ("select",),
     "types": ("Cells", "Choice", "Decision", "Estimate", "Method", "Plan", "Problem", "Segment"),
     "utilities.base": ("MatrixUtility", "PairUtility", "Utility"),
 }
@@ -60,6 +62,7 @@ __all__ = [
     "decode_corpus",
     "method",
     "read_segments",
+    "select",
     "utility",
 ]
 
