@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import random
 import re
-import stat
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as arrow
 import pyarrow.parquet as parquet
 import pytest
@@ -37,12 +36,18 @@ ODD_TEXTS = [
     "x" * (1 << 20),
 ]
 VALID = '{"hypotheses": ["a", "b"]}\n'
-DEEP = 100_000
 
 
 def write(path: Path, content: str | bytes) -> Path:
     """A file with this content; lone surrogates in text are written as they are."""
     path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
+    return path
+
+
+def fifo_with(path: Path, content: str | bytes) -> Path:
+    """A named pipe that gives this content to its first reader."""
+    os.mkfifo(path)
+    threading.Thread(target=write, args=(path, content), daemon=True).start()
     return path
 
 
@@ -71,9 +76,7 @@ class TestJsonLines:
         }
         (segment,) = read_segments(write(tmp_path / "in.jsonl", json.dumps(record)))
         del record["unknown"]
-        assert segment == Segment.of(record)
-        assert segment.hypotheses == ("a", "b", "a")
-        assert segment.logprobs == (-1.0, -2.5, -1.0)
+        assert segment == Segment(**record)
 
     @pytest.mark.parametrize("raw", [True, False], ids=["raw", "escaped"])
     def test_odd_texts(self, tmp_path: Path, raw: bool) -> None:
@@ -81,8 +84,8 @@ class TestJsonLines:
         assert list(next(read_segments(path)).hypotheses) == ODD_TEXTS
 
     def test_control_characters_that_json_wants_escaped(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "in.jsonl", '{"hypotheses": ["a\tb\x00c\x01"]}')
-        assert next(read_segments(path)).hypotheses == ("a\tb\x00c\x01",)
+        path = write(tmp_path / "in.jsonl", '{"hypotheses": ["\t\x00\x01"]}')
+        assert next(read_segments(path)).hypotheses == ("\t\x00\x01",)
 
     @pytest.mark.parametrize(
         "content",
@@ -96,10 +99,8 @@ class TestJsonLines:
         ids=["plain", "no-newline-at-the-end", "byte-order-mark", "crlf", "blank-lines"],
     )
     def test_lines(self, tmp_path: Path, content: str) -> None:
-        for packed in (False, True):
-            data = content.encode()
-            path = write(tmp_path / "in.jsonl", gzip.compress(data) if packed else data)
-            segments = list(read_segments(path))
+        for data in (content, gzip.compress(content.encode())):
+            segments = list(read_segments(write(tmp_path / "in.jsonl", data)))
             assert len(segments) == content.count("hypotheses")
             assert {segment.hypotheses for segment in segments} == {("a", "b")}
 
@@ -131,13 +132,8 @@ class TestJsonLines:
 
     def test_from_a_fifo(self, tmp_path: Path) -> None:
         for number, content in enumerate((VALID * 300, gzip.compress(VALID.encode() * 300))):
-            fifo = tmp_path / f"fifo-{number}"
-            os.mkfifo(fifo)
-            writer = threading.Thread(target=write, args=(fifo, content))
-            writer.start()
             opened: list[Input] = []
-            assert len(list(read_segments(fifo, on_open=opened.append))) == 300
-            writer.join()
+            assert len(list(read_segments(fifo_with(tmp_path / str(number), content), on_open=opened.append))) == 300
             assert opened[0].share is None
 
     def test_the_share_read_grows_and_outlives_the_file(self, tmp_path: Path) -> None:
@@ -174,20 +170,15 @@ class TestBadJsonLines:
             ('{"hypotheses": ["a"], "pseudo_references": []}', "`pseudo_references` is empty"),
             ('{"hypotheses": ["a"], "source": 3}', "`source` must be a string, got int 3"),
             ('{"hypotheses": ["a"], "id": true}', "`id` must be a string, got bool True"),
-            ('{"hypotheses": ["a"], "id": 1.5}', "`id` must be a string, got float 1.5"),
-            (
-                '{"hypotheses": ["a", "b"], "logprobs": [-1]}',
-                "`logprobs` must hold 2 numbers, one for each text, got 1",
-            ),
+            ('{"hypotheses": ["a", "b"], "logprobs": [-1]}', "`logprobs` must hold 2 numbers, .* got 1"),
             ('{"hypotheses": ["a"], "logprobs": [NaN]}', "`logprobs` must hold finite numbers, got float nan"),
             ('{"hypotheses": ["a"], "logprobs": [-Infinity]}', "`logprobs` must hold finite numbers, got float -inf"),
-            ('{"hypotheses": ["a"], "logprobs": [-1e999]}', "`logprobs` must hold finite numbers, got float -inf"),
             ('{"hypotheses": ["a"], "logprobs": ["-1"]}', "`logprobs` must hold finite numbers, got str '-1'"),
             ('{"hypotheses": ["a"], "logprobs": [true]}', "`logprobs` must hold finite numbers, got bool True"),
             ('{"hypotheses": ["a"], "logprobs": "-1"}', "`logprobs` must be a list of numbers, got str '-1'"),
             (f'{{"hypotheses": ["a"], "logprobs": [1{"0" * 400}]}}', "too large|finite"),
             (f'{{"hypotheses": ["a"], "logprobs": [1{"0" * 5000}]}}', "not JSON that can be read: Exceeds the limit"),
-            ("[" * DEEP + "]" * DEEP, "not JSON that can be read: maximum recursion depth"),
+            ("[" * 100_000 + "]" * 100_000, "not JSON that can be read: maximum recursion depth"),
             (f'{{"hypotheses": {"[" * 500 + "]" * 500}}}', "must be a list of strings"),
         ],
     )
@@ -252,10 +243,10 @@ class TestBadJsonLines:
         refused(write(tmp_path / "in.jsonl", content), message)
 
     def test_a_json_array_and_indented_json_say_what_to_do(self, tmp_path: Path) -> None:
-        records = [{"hypotheses": ["a"]}, {"hypotheses": ["b"]}]
-        refused(write(tmp_path / "in.json", json.dumps(records)), r"line 1: .*got list .*jq -c '\.\[\]' FILE")
-        refused(write(tmp_path / "in.json", json.dumps(records, indent=1)), r"line 1: not JSON: .*jq -c '\.\[\]' FILE")
-        refused(write(tmp_path / "in.json", json.dumps(records[0], indent=1)), r"line 1: not JSON: .*jq -c \. FILE")
+        path = tmp_path / "in.json"
+        refused(write(path, '[{"hypotheses": ["a"]}]'), r"line 1: .*got list .*jq -c '\.\[\]' FILE")
+        refused(write(path, '[\n {"hypotheses": ["a"]}\n]'), r"line 1: not JSON: .*jq -c '\.\[\]' FILE")
+        refused(write(path, '{\n "hypotheses": ["a"]\n}'), r"line 1: not JSON: .*jq -c \. FILE")
         refused(write(tmp_path / "in.en", "A cat sat.\n"), r"line 1: not JSON: .*flat text.*--num-candidates N")
 
     def test_wrong_arguments(self, tmp_path: Path) -> None:
@@ -295,15 +286,11 @@ class TestText:
         assert (second.source, second.reference, second.logprobs) == ("", "q", (0.3, 0))
         assert (first.pseudo_references, second.pseudo_references) == (("1", "2", "3"), ("4", "5", "6"))
 
-    def test_lines_that_do_not_divide(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "in.txt", "a\nb\nc\nd\ne\n")
-        message = r"in\.txt, line 5: the last segment has 1 lines, 2 were expected"
-        refused(path, message, layout=TextLayout(num_candidates=2))
-
-    @pytest.mark.parametrize("count", [None, 0, -1])
-    def test_without_a_number_of_lines(self, tmp_path: Path, count: int | None) -> None:
-        path = write(tmp_path / "in.txt", "a\n")
-        refused(path, r"needs the number of lines.*--num-candidates N", layout=TextLayout(num_candidates=count))
+    @pytest.mark.parametrize("count", [2, None, 0, -1])
+    def test_lines_that_do_not_divide(self, tmp_path: Path, count: int | None) -> None:
+        divided = r"in\.txt, line 5: the last segment has 1 lines, 2 were expected"
+        message = divided if count == 2 else r"needs the number of lines.*--num-candidates N"
+        refused(write(tmp_path / "in.txt", "a\nb\nc\nd\ne\n"), message, layout=TextLayout(num_candidates=count))
 
     @pytest.mark.parametrize(
         ("name", "content", "message"),
@@ -319,19 +306,15 @@ class TestText:
             ("logprobs", "-1\n-2\n-3\nnan\n", r"in\.txt, line 3: `logprobs` must hold finite numbers, got float nan"),
         ],
     )
-    def test_files_beside_that_do_not_match(
-        self, tmp_path: Path, name: str, content: str | bytes, message: str
-    ) -> None:
+    def test_files_that_do_not_match(self, tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
         path = write(tmp_path / "in.txt", "a\nb\nc\nd\n")
         beside = str(write(tmp_path / "beside", content))
         refused(path, message, layout=TextLayout(num_candidates=2, **{name: beside}))
 
     def test_pseudo_references_need_their_number(self, tmp_path: Path) -> None:
         path = write(tmp_path / "in.txt", "a\n")
-        for layout in (
-            TextLayout(num_candidates=1, pseudo_references=str(path)),
-            TextLayout(num_candidates=1, num_pseudo_references=1),
-        ):
+        for half in ({"pseudo_references": str(path)}, {"num_pseudo_references": 1}):
+            layout = TextLayout(num_candidates=1, **half)
             refused(path, "go together.*--num-pseudo-references K", layout=layout)
         layout = TextLayout(num_candidates=1, pseudo_references=str(tmp_path / "no"), num_pseudo_references=1)
         refused(path, "no: cannot be read: No such file", layout=layout)
@@ -342,15 +325,14 @@ class TestParquet:
 
     @pytest.fixture
     def table(self) -> arrow.Table:
-        return arrow.table(
-            {
-                "id": [1, 2, 3],
-                "hypotheses": [["a", "b"], ["", "c\x00\u2028"], ["d"]],
-                "logprobs": arrow.array([[-1.0, -2.0], None, [0.0]], arrow.list_(arrow.float32())),
-                "source": arrow.array(["s", None, "t"]).dictionary_encode(),
-                "made_at": arrow.array(np.array([1, 2, 3]), arrow.timestamp("ns")),
-            }
-        )
+        columns = {
+            "id": [1, 2, 3],
+            "hypotheses": [["a", "b"], ["", "c\x00\u2028"], ["d"]],
+            "logprobs": arrow.array([[-1.0, -2.0], None, [0.0]], arrow.list_(arrow.float32())),
+            "source": arrow.array(["s", None, "t"]).dictionary_encode(),
+            "made_at": arrow.array([1, 2, 3], arrow.timestamp("ns")),
+        }
+        return arrow.table(columns)
 
     @pytest.mark.parametrize("name", ["in.parquet", "in.PARQUET", "in", "in.parquet.gz"])
     def test_rows(self, tmp_path: Path, table: arrow.Table, name: str) -> None:
@@ -360,20 +342,15 @@ class TestParquet:
             path.write_bytes(gzip.compress(path.read_bytes()))
         opened: list[Input] = []
         segments = list(read_segments(path, on_open=opened.append))
-        assert [segment.hypotheses for segment in segments] == [("a", "b"), ("", "c\x00\u2028"), ("d",)]
-        assert [segment.id for segment in segments] == ["1", "2", "3"]
-        assert [segment.logprobs for segment in segments] == [(-1, -2), None, (0,)]
-        assert [segment.source for segment in segments] == ["s", None, "t"]
+        assert segments[0] == Segment(id="1", hypotheses=["a", "b"], logprobs=[-1, -2], source="s")
+        assert segments[1] == Segment(id="2", hypotheses=["", "c\x00\u2028"])
+        assert segments[2] == Segment(id="3", hypotheses=["d"], logprobs=[0], source="t")
         assert opened[0].share == 1
 
     def test_from_a_fifo(self, tmp_path: Path, table: arrow.Table) -> None:
         parquet.write_table(table, tmp_path / "in.parquet")
-        os.mkfifo(tmp_path / "fifo")
-        content = (tmp_path / "in.parquet").read_bytes()
-        writer = threading.Thread(target=write, args=(tmp_path / "fifo", content))
-        writer.start()
-        assert len(list(read_segments(tmp_path / "fifo"))) == 3
-        writer.join()
+        fifo = fifo_with(tmp_path / "fifo", (tmp_path / "in.parquet").read_bytes())
+        assert len(list(read_segments(fifo))) == 3
 
     def test_bad_rows(self, tmp_path: Path) -> None:
         path = tmp_path / "in.parquet"
@@ -382,10 +359,7 @@ class TestParquet:
             ({"hypotheses": [["a"], []]}, r"in\.parquet, row 2: `hypotheses` is empty"),
             ({"hypotheses": ["a"]}, r"in\.parquet, row 1: `hypotheses` must be a list of strings, got str"),
             ({"hypotheses": [[1]]}, r"in\.parquet, row 1: `hypotheses` must be a list of strings, got int"),
-            (
-                {"hypothesis": [["a"]]},
-                r"in\.parquet, row 1: .*got the keys \['hypothesis'\]; did you mean 'hypothesis'",
-            ),
+            ({"hypothesis": [["a"]]}, r"row 1: .*got the keys \['hypothesis'\]; did you mean 'hypothesis'"),
             ({"hypotheses": arrow.array([], arrow.list_(arrow.string()))}, "no segments; the file is empty"),
         ):
             parquet.write_table(arrow.table(column), path)
@@ -402,9 +376,8 @@ class TestParquet:
 
     def test_text_that_is_not_utf_8(self, tmp_path: Path) -> None:
         binary = arrow.array([[b"a"], [b"\xff"]], arrow.list_(arrow.binary()))
-        parquet.write_table(
-            arrow.table({"hypotheses": binary.view(arrow.list_(arrow.string()))}), tmp_path / "in.parquet"
-        )
+        table = arrow.table({"hypotheses": binary.view(arrow.list_(arrow.string()))})
+        parquet.write_table(table, tmp_path / "in.parquet")
         refused(tmp_path / "in.parquet", r"in\.parquet.*not UTF-8")
 
     def test_the_extra_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -430,7 +403,8 @@ class TestWriting:
         assert [json.loads(line) for line in lines[:-1]] == records
         assert lines[-1] == ""
         assert {choice["text"] for choice in records[0]["nbest"]} == {text[:20] for text in ODD_TEXTS}
-        assert records[0]["nbest"][0] == {key: records[0][new] for key, new in NBEST.items()}
+        best = {"text": records[0]["selected"], "index": records[0]["index"], "utility": records[0]["utility"]}
+        assert records[0]["nbest"][0] == best
         assert "nbest" not in record_of(next(decisions()))
 
     def test_what_nothing_is_known_about_is_null(self) -> None:
@@ -441,15 +415,9 @@ class TestWriting:
 
     @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=20), min_size=1))
     def test_any_texts(self, texts: list[str]) -> None:
-        written: list[bytes] = []
-
-        class File:
-            write = staticmethod(written.append)
-
-        write_jsonl([{"hypotheses": texts}], File())  # type: ignore[arg-type]
-        (line,) = written
-        assert line.count(b"\n") == 1
-        assert json.loads(line.decode()) == {"hypotheses": texts}
+        write_jsonl([{"hypotheses": texts}], file := io.BytesIO())
+        assert file.getvalue().count(b"\n") == 1
+        assert json.loads(file.getvalue().decode()) == {"hypotheses": texts}
 
     def test_text_keeps_lines_in_step(self, tmp_path: Path) -> None:
         with open_output(tmp_path / "out.txt") as file:
@@ -457,9 +425,6 @@ class TestWriting:
         segments = list(read_segments(tmp_path / "out.txt", layout=TextLayout(num_candidates=1)))
         texts = ["a\\nb", "c\\r\\nd\\r", "", *ODD_TEXTS]
         assert [segment.hypotheses[0] for segment in segments] == texts
-
-
-NBEST = {"text": "selected", "index": "index", "utility": "utility"}
 
 
 class TestOutput:
@@ -479,24 +444,22 @@ class TestOutput:
             file.write(b"half" * 100_000)
             raise error
 
-    @pytest.mark.parametrize("existing", [True, False])
     @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-    def test_does_not_appear_on_failure(self, tmp_path: Path, existing: bool, error: type[BaseException]) -> None:
-        for name in ("out.jsonl", "out.jsonl.gz"):
-            if existing:
-                write(tmp_path / name, "before")
-            with pytest.raises(error):
-                self.fail_halfway(tmp_path / name, error)
-            assert os.listdir(tmp_path) == ([name] if existing else [])
-            if existing:
-                assert (tmp_path / name).read_text() == "before"
-                (tmp_path / name).unlink()
+    @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz"])
+    def test_does_not_appear_on_failure(self, tmp_path: Path, name: str, error: type[BaseException]) -> None:
+        with pytest.raises(error):
+            self.fail_halfway(tmp_path / name, error)
+        assert os.listdir(tmp_path) == []
+        write(tmp_path / name, "before")
+        with pytest.raises(error):
+            self.fail_halfway(tmp_path / name, error)
+        assert os.listdir(tmp_path) == [name]
+        assert (tmp_path / name).read_text() == "before"
 
     def test_gzip_is_the_same_each_time(self, tmp_path: Path) -> None:
-        for name in ("one.gz", "two.gz"):
-            with open_output(tmp_path / name) as file:
-                file.write(b"text" * 100)
-        assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "two.gz").read_bytes()
+        with open_output(tmp_path / "out.gz") as file:
+            file.write(b"text")
+        assert (tmp_path / "out.gz").read_bytes()[4:8] == bytes(4), "no time stamp"
 
     def test_links_are_followed(self, tmp_path: Path) -> None:
         (tmp_path / "folder").mkdir()
@@ -509,7 +472,6 @@ class TestOutput:
     def test_devices_and_pipes_are_written_to(self, tmp_path: Path) -> None:
         with open_output(os.devnull) as file:
             file.write(b"text")
-        assert not stat.S_ISREG(os.stat(os.devnull).st_mode)
         received, sent = os.pipe()
         with open_output(f"/dev/fd/{sent}") as file:
             file.write(b"text")

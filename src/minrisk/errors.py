@@ -42,5 +42,5 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     """The error for a name that is not known, offering the nearest one that is."""
     names = sorted(known)
     near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}"
     return InputError(f"unknown {kind} {name!r}; {hint}")

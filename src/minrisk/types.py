@@ -6,7 +6,7 @@ Shapes: N distinct candidates (rows), K distinct pseudo-references (columns), C 
 from __future__ import annotations
 
 import difflib
-import math
+import sys
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
@@ -57,9 +57,9 @@ class Segment:
         """The segment of a record such as a line of JSON; keys that are not fields are left alone."""
         if not isinstance(record, Mapping):
             raise InputError(f"a segment must be an object with `hypotheses`, got {_shown(record)}")
-        if "hypotheses" not in record:
+        if record.get("hypotheses") is None:
             near = difflib.get_close_matches("hypotheses", [key for key in record if isinstance(key, str)], n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = f"; is {near[0]!r} meant to be `hypotheses`?" if near and near != ["hypotheses"] else ""
             raise InputError(f"a segment needs `hypotheses`, got the keys {sorted(map(str, record))}{hint}")
         known = {field.name: record[field.name] for field in fields(cls) if record.get(field.name) is not None}
         if isinstance(known.get("id"), int) and not isinstance(known["id"], bool):
@@ -271,7 +271,8 @@ def _numbers(value: object, name: str, length: int) -> tuple[float, ...]:
         raise InputError(f"`{name}` must hold {length} numbers, one for each text, got {len(value)}")
     for position, number in enumerate(value):
         is_number = isinstance(number, int | float | np.integer | np.floating) and not isinstance(number, bool)
-        if not is_number or not math.isfinite(number):
+        # An integer may be larger than any float, and then is not finite either.
+        if not is_number or not abs(number) <= sys.float_info.max:
             raise InputError(f"`{name}` must hold finite numbers, got {_shown(number)} at position {position}")
     return tuple(float(number) for number in value)
 
