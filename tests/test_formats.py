@@ -159,7 +159,7 @@ class TestBadJsonLines:
             ('"text"', "must be an object with `hypotheses`, got str 'text'"),
             ("null", "must be an object with `hypotheses`, got NoneType"),
             ("{}", r"needs `hypotheses`, got the keys \[\]"),
-            ('{"hypothesis": ["a"]}', "did you mean 'hypothesis'"),
+            ('{"hypothesis": ["a"]}', "is 'hypothesis' meant to be `hypotheses`"),
             ('{"hypotheses": null}', "hypotheses"),
             ('{"hypotheses": "a b"}', "`hypotheses` must be a list of strings, got str 'a b'"),
             ('{"hypotheses": {"a": 1}}', "`hypotheses` must be a list of strings, got dict"),
@@ -359,7 +359,7 @@ class TestParquet:
             ({"hypotheses": [["a"], []]}, r"in\.parquet, row 2: `hypotheses` is empty"),
             ({"hypotheses": ["a"]}, r"in\.parquet, row 1: `hypotheses` must be a list of strings, got str"),
             ({"hypotheses": [[1]]}, r"in\.parquet, row 1: `hypotheses` must be a list of strings, got int"),
-            ({"hypothesis": [["a"]]}, r"row 1: .*got the keys \['hypothesis'\]; did you mean 'hypothesis'"),
+            ({"hypothesis": [["a"]]}, r"row 1: .*got the keys \['hypothesis'\]; is 'hypothesis' meant to be `hypotheses`"),
             ({"hypotheses": arrow.array([], arrow.list_(arrow.string()))}, "no segments; the file is empty"),
         ):
             parquet.write_table(arrow.table(column), path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minrisk
+from minrisk.cli.main import main
 from minrisk.numeric.choosing import diverse, medoids
 from minrisk.types import FloatArray
 from minrisk.utilities.function import Function
@@ -106,3 +109,17 @@ def test_bad_selections() -> None:
         minrisk.select(decision, 2, "divers")
     with pytest.raises(minrisk.InputError, match="at least 1, got 0"):
         minrisk.select(decision, 0, "diverse")
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    samples = tmp_path / "samples.jsonl"
+    samples.write_text(json.dumps({"id": "a", "hypotheses": TEXTS}) + "\n")
+    (decision,) = minrisk.decode_corpus([minrisk.Segment(id="a", hypotheses=TEXTS)])
+    for selection in ("diverse", "medoids"):
+        assert main(["decode", str(samples), "--nbest", "3", "--selection", selection, "--penalty", "2"]) == 0
+        record = json.loads(capsys.readouterr().out)
+        expected = minrisk.select(decision, 3, selection, penalty=2.0)
+        assert [choice["index"] for choice in record["nbest"]] == [choice.index for choice in expected]
+    for wrong in (["--nbest", "3", "--selection", "divers"], ["--selection", "medoids"]):
+        assert main(["decode", str(samples), *wrong]) == 2
+        assert capsys.readouterr().err.count("\n") == 1

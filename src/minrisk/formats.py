@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
 
 from minrisk.errors import InputError, MissingExtraError, unknown_name
-from minrisk.types import Decision, Segment
+from minrisk.types import Choice, Decision, Segment
 
 Format = Literal["jsonl", "text", "parquet"]
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -291,8 +291,8 @@ def _placed(record: Any, place: str, hint: str = "") -> Segment:
         raise InputError(f"{place}: is no segment: {error}") from error
 
 
-def record_of(decision: Decision, nbest: int = 0) -> dict[str, Any]:
-    """A decision as a line of output."""
+def record_of(decision: Decision, nbest: int | Sequence[Choice] = 0) -> dict[str, Any]:
+    """A decision as a line of output, with the `nbest` best texts or those given."""
     record: dict[str, Any] = {
         "id": decision.id,
         "selected": decision.text,
@@ -304,7 +304,7 @@ def record_of(decision: Decision, nbest: int = 0) -> dict[str, Any]:
     if nbest:
         record["nbest"] = [
             {"text": choice.text, "index": choice.index, "utility": _number(choice.utility)}
-            for choice in decision.nbest(nbest)
+            for choice in (decision.nbest(nbest) if isinstance(nbest, int) else nbest)
         ]
     return record
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from minrisk.decoding import Configuration
     from minrisk.formats import TextLayout
     from minrisk.scoring import Ledger
-    from minrisk.types import Decision
+    from minrisk.types import Choice, Decision
 
 
 RECORD = """\
@@ -66,6 +66,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="jsonl, or text: one chosen text a line (default: text if OUT is a .txt, else jsonl)",
     )
     output.add_argument("--nbest", type=_count, metavar="K", help="also the K best texts of each segment (jsonl)")
+    output.add_argument(
+        "--selection", default="best", metavar="NAME", help="what the K are: best (default), diverse or medoids"
+    )
+    output.add_argument("--similarity", default="chrf", metavar="UTILITY", help="of the K, if not best (default: chrf)")
+    output.add_argument(
+        "--penalty", type=float, default=0.5, help="diverse: utility that a point of similarity costs (default: 0.5)"
+    )
     output.add_argument("--signature", action="store_true", help="also print what decides the outcome, for papers")
     output.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
     _add_input_arguments(parser.add_argument_group("input"))
@@ -124,16 +131,26 @@ def run(options: argparse.Namespace) -> None:
         if format == "text":
             write_text((decision.text for decision in flushed), file)
         else:
-            write_jsonl((record_of(decision, options.nbest or 0) for decision in flushed), file)
+            write_jsonl((record_of(decision, _nbest(options, decision)) for decision in flushed), file)
     if not options.quiet:
         print(_summary(ledger, time.perf_counter() - begin), file=sys.stderr)
     if options.signature:
         print(configuration.signature(), file=sys.stderr)
 
 
+def _nbest(options: argparse.Namespace, decision: Decision) -> list[Choice]:
+    from minrisk.selection import select
+
+    if not options.nbest:
+        return []
+    given = {"similarity": options.similarity, "penalty": options.penalty, "seed": options.seed}
+    return select(decision, options.nbest, options.selection, **given)
+
+
 def _checked_format(options: argparse.Namespace, layout: TextLayout) -> str:
     """The format to write, of options that go together."""
-    from minrisk.errors import InputError
+    from minrisk.errors import InputError, unknown_name
+    from minrisk.selection import SELECTIONS
 
     name = options.output.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
@@ -141,6 +158,10 @@ def _checked_format(options: argparse.Namespace, layout: TextLayout) -> str:
     format = str(options.format or ("text" if name.endswith(".txt") else "jsonl"))
     if options.nbest and format == "text":
         raise InputError("--nbest goes with --format jsonl: flat text has one line for a segment")
+    if options.selection not in SELECTIONS:
+        raise unknown_name("selection", options.selection, SELECTIONS)
+    if options.selection != "best" and not options.nbest:
+        raise InputError(f"--selection {options.selection} needs --nbest K: how many texts to select")
     for path in (options.samples, *layout.files):
         if os.path.isfile(options.output) and os.path.exists(path) and os.path.samefile(options.output, path):
             raise InputError(f"{options.output}: is read from; the output must have another name")
