@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical.texts import batches, texts
 
+from minrisk.utilities import lexical
 from minrisk.utilities.bleu import Bleu
 from minrisk.utilities.chrf import ChrF
 from minrisk.utilities.rouge import RougeL
@@ -63,6 +64,13 @@ def test_sparse_cells_of_many_texts(utility, symmetric):
     for size in (300, 2000, 20_000):
         rows, columns = rng.integers(0, 150, size=size), rng.integers(0, 150, size=size)
         assert (utility.cells(left, right, rows, columns) == matrix[rows, columns]).all()
+
+
+@each_utility
+def test_many_pairs_of_different_texts_are_scored_in_blocks(utility, monkeypatch):
+    monkeypatch.setattr(lexical, "_CELLS", 7)
+    left, right = made_up_sentences(60)[:30], made_up_sentences(60)[30:]
+    assert utility.score(left, right).tolist() == utility.matrix(left, right).diagonal().tolist()
 
 
 @each_utility

@@ -25,6 +25,9 @@ WITHIN_BEAM = BEAM - 2
 _INFINITE = 1 << 30
 _KEEP, _REPLACE, _DELETE, _INSERT, _NONE = 0, 1, 2, 3, 4
 
+# `_nrt=False`: these functions make no arrays, and are called so often that counting references (two atomic operations
+# for each array that is passed) would take most of the time.
+
 _ONE = np.uint64(1)
 _UP, _DOWN, _LAST, _SAME, _STEP = 0, 1, 2, 3, 4
 """Columns of the table. Bit j - 1 of _UP and _DOWN: D[i, j] - D[i, j - 1] is 1, -1; of _SAME: D[i, j] is
@@ -114,9 +117,10 @@ def fill_beam(words: Any, first: Any, size: Any, reference: Any, beam: Any, laye
         costs[first, column] = beam[0, first, column] if first else column
         operations[0, column] = _INSERT
     for row in range(first + 1, size + 1):
-        for column in range(length + 1):
-            costs[row, column], operations[row, column] = _INFINITE, _NONE
         middle = math.floor(row * ratio)
+        # Infinite as far as this row and the next one look.
+        for column in range(max(0, middle - width - 1), min(length, middle + width + math.ceil(ratio) + 1) + 1):
+            costs[row, column], operations[row, column] = _INFINITE, _NONE
         upper = length + 1 if row == size else min(length + 1, middle + width)
         for column in range(max(0, middle - width), upper):
             deleted = costs[row - 1, column] + 1

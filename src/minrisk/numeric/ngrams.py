@@ -61,7 +61,9 @@ def character_stream(texts: Sequence[str], order: int, whitespace: bool) -> Stre
     joined = "".join(texts)
     symbols = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-    if not whitespace:
+    if whitespace:
+        symbols = symbols.copy()  # which may be written to, unlike bytes: one type for the kernel
+    else:
         kept = ~_SPACES[np.minimum(symbols, len(_SPACES) - 1)]
         ends = np.concatenate(([0], np.cumsum(kept)))[np.concatenate(([0], np.cumsum(lengths)))]
         symbols, lengths = symbols[kept], np.diff(ends)
@@ -78,17 +80,36 @@ def word_stream(texts: Sequence[Sequence[str]], order: int) -> Stream:
 
 def extract(streams: Sequence[Stream]) -> Features:
     """The features of T texts, each given as one run of symbols a stream."""
-    orders = np.array([stream.order for stream in streams], dtype=np.int64)
-    lengths = np.array([stream.lengths for stream in streams], dtype=np.int64)
+    texts = len(streams[0].lengths)
     totals = totals_of(streams)
     starts = np.concatenate(([0], np.cumsum(totals)))
-    symbols = np.concatenate([stream.symbols for stream in streams])
     ids = np.empty(starts[-1], np.int32)
-    grams = np.empty(lengths.max(initial=0), np.int64)
+    grams = np.empty(max(int(stream.lengths.max(initial=0)) for stream in streams), np.int64)
     table = np.full((2 * _FIRST_CAPACITY, 2), _EMPTY, np.uint64)
     nodes = np.empty((_FIRST_CAPACITY, 4), np.int32)
-    nodes, used = _extract(symbols, lengths, orders, starts, ids, grams, table, nodes)
+    used, first_order = 0, 0
+    for number, stream in enumerate(streams):
+        text, position = 0, 0
+        while text < texts:
+            text, position, used = _extract(
+                *stream, number, totals.shape[1], first_order, starts, text, position, grams, table, nodes, used, ids
+            )
+            if text < texts:
+                table, nodes = _grown(table, nodes, used + int(stream.lengths[text]) * stream.order)
+        first_order += stream.order
     return Features(ids, starts, nodes[:used, _ORDER].copy(), nodes[:used, _LONGER].copy(), totals)
+
+
+def _grown(
+    table: NDArray[np.uint64], nodes: NDArray[np.int32], needed: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """Room for `needed` nodes: a table never more than half full, and nodes."""
+    capacity = len(nodes)
+    while capacity < needed:
+        capacity *= 2
+    larger = np.full((2 * capacity, 2), _EMPTY, np.uint64)
+    _rehash(table, larger)
+    return larger, np.concatenate((nodes, np.empty((capacity - len(nodes), 4), np.int32)))
 
 
 def totals_of(streams: Sequence[Stream]) -> IntArray:
@@ -103,28 +124,27 @@ _SPACES = np.array([chr(code).isspace() for code in range(0x3002)])
 
 # Kernels keep to loops over arrays made by NumPy: the array functions of numba cost seconds of compilation.
 @njit(cache=True, nogil=True)
-def _extract(symbols: Any, lengths: Any, orders: Any, starts: Any, ids: Any, grams: Any, table: Any, nodes: Any) -> Any:
-    """Fill the features of each text, ids (M,). The nodes, and how many of them are used."""
-    streams, texts = lengths.shape
-    runs = (starts.size - 1) // texts if texts else 0
-    used, position, first_order = np.int64(0), np.int64(0), np.int64(0)
-    for stream in range(streams):
-        for text in range(texts):
-            length = lengths[stream, text]
-            needed = used + length * orders[stream]
-            if needed > nodes.shape[0]:
-                table, nodes = _grown(table, nodes, used, needed)
-            for place in range(length):
-                grams[place] = _FIRST_ROOT + stream
-            for order in range(min(orders[stream], length)):
-                run = text * runs + first_order + order
-                used = _extend(
-                    symbols, position + order, length - order, grams, first_order + order, text, table, nodes, used,
-                    ids, starts[run],
-                )  # fmt: skip
-            position += length
-        first_order += orders[stream]
-    return nodes, used
+def _extract(
+    symbols: Any, lengths: Any, order: Any, stream: Any, orders: Any, first_order: Any, starts: Any, text: Any,
+    position: Any, grams: Any, table: Any, nodes: Any, used: Any, ids: Any,
+) -> Any:  # fmt: skip
+    """Fill the features of the texts of a stream from `text` on, which begins at `position`, as far as there is room.
+
+    The first text that is not done, where it begins, and how many nodes are used.
+    """
+    while text < lengths.size and used + lengths[text] * order <= nodes.shape[0]:
+        length = lengths[text]
+        for place in range(length):
+            grams[place] = _FIRST_ROOT + stream
+        for shorter in range(min(order, length)):
+            run = text * orders + first_order + shorter
+            used = _extend(
+                symbols, position + shorter, length - shorter, grams, first_order + shorter, text, table, nodes, used,
+                ids, starts[run],
+            )  # fmt: skip
+        position += length
+        text += 1
+    return text, position, used
 
 
 @njit(cache=True, nogil=True)
@@ -184,26 +204,15 @@ def _shift(table: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _grown(table: Any, nodes: Any, used: Any, needed: Any) -> Any:
-    """Room for `needed` nodes: a table never more than half full, and nodes."""
-    capacity = nodes.shape[0]
-    while capacity < needed:
-        capacity *= 2
-    larger = np.empty((capacity, 4), np.int32)
-    for node in range(used):
-        for part in range(4):
-            larger[node, part] = nodes[node, part]
-    slots = np.empty((2 * capacity, 2), np.uint64)
-    for slot in range(2 * capacity):
-        slots[slot, 0] = _EMPTY
-    mask = np.uint64(2 * capacity - 1)
-    shift = _shift(slots)
+def _rehash(table: Any, larger: Any) -> None:
+    """Put the entries of a table into a larger one."""
+    mask = np.uint64(larger.shape[0] - 1)
+    shift = _shift(larger)
     for entry in range(table.shape[0]):
         key = table[entry, 0]
         if key != _EMPTY:
-            place = (key * _MIXER) >> shift
-            while slots[place, 0] != _EMPTY:
-                place = (place + np.uint64(1)) & mask
-            slots[place, 0] = key
-            slots[place, 1] = table[entry, 1]
-    return slots, larger
+            slot = (key * _MIXER) >> shift
+            while larger[slot, 0] != _EMPTY:
+                slot = (slot + np.uint64(1)) & mask
+            larger[slot, 0] = key
+            larger[slot, 1] = table[entry, 1]

@@ -26,7 +26,6 @@ COMMON = 64
 TILE_BYTES = 1 << 19
 """Counts of one tile of rows: half of a usual second-level cache."""
 
-
 CELL_BLOCK = 1 << 12
 """Cells whose counts are handed over at once (more where there are more columns)."""
 
@@ -117,10 +116,11 @@ def cell_blocks(index: Index, rows: IntArray, columns: IntArray) -> Iterator[tup
         yield first, counts
 
 
-def by_row(rows: IntArray) -> IntArray:
+def by_row(rows: IntArray) -> NDArray[np.int32]:
     """The cells in an order that keeps equal rows together: (C,)."""
-    order = np.empty(len(rows), np.int64)
-    _sort(rows, np.zeros(int(rows.max(initial=0)) + 2, np.int64), order)
+    order = np.empty(len(rows), np.int32)
+    starts = np.zeros(int(rows.max(initial=0)) + 3, np.int64)
+    _invert(rows.astype(np.int32), np.arange(len(rows) + 1), 1, order, starts)
     return order
 
 
@@ -223,18 +223,6 @@ def _invert(rare: Any, rare_starts: Any, orders: Any, texts: Any, starts: Any) -
 
 
 @njit(cache=True, nogil=True)
-def _sort(rows: Any, starts: Any, order: Any) -> None:
-    """Fill `order` (C,), a counting sort; `starts` is zeros, two more than the largest row."""
-    for cell in range(rows.size):
-        starts[rows[cell] + 1] += 1
-    for row in range(1, starts.size):
-        starts[row] += starts[row - 1]
-    for cell in range(rows.size):
-        order[starts[rows[cell]]] = cell
-        starts[rows[cell]] += 1
-
-
-@njit(cache=True, nogil=True)
 def _count_tile(
     bits: Any, rare: Any, rare_starts: Any, top: Any, column_bits: Any, words: Any, texts: Any, text_starts: Any,
     shared: Any, counts: Any,
@@ -301,7 +289,7 @@ def _count_cells(
         if posts:
             _add_posted(row, orders, row_rare, row_starts, texts, text_starts, posts, rare_counts)
         else:
-            _add_listed(row, columns[first:last], row_rare, row_starts, column_rare, column_starts, marks, rare_counts)
+            _add_listed(row, columns, first, last, row_rare, row_starts, column_rare, column_starts, marks, rare_counts)
         for cell in range(first, last):
             column = columns[cell]
             for word in range(ones.size):
@@ -335,14 +323,15 @@ def _add_posted(
 
 @njit(cache=True, nogil=True)
 def _add_listed(
-    row: Any, columns: Any, row_rare: Any, row_starts: Any, column_rare: Any, column_starts: Any, marks: Any,
-    rare_counts: Any,
+    row: Any, columns: Any, first: Any, last: Any, row_rare: Any, row_starts: Any, column_rare: Any,
+    column_starts: Any, marks: Any, rare_counts: Any,
 ) -> None:  # fmt: skip
-    """Count a row's rare features in a few columns, rare_counts (C, O), by walking what these columns have."""
+    """Count a row's rare features in columns[first:last], rare_counts (C, O), by walking what these columns have."""
     orders = rare_counts.shape[1]
     for entry in range(row_starts[row * orders], row_starts[(row + 1) * orders]):
         marks[row_rare[entry]] = 1
-    for column in columns:
+    for cell in range(first, last):
+        column = columns[cell]
         for order in range(orders):
             run = column * orders + order
             shared = np.uint64(0)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from minrisk.errors import InputError
 from minrisk.numeric import fscores, ngrams
 from minrisk.types import FloatArray
@@ -55,13 +57,21 @@ class ChrF(NgramUtility):
         self, matches: Matches, row_totals: FloatArray, column_totals: FloatArray, scores: FloatArray
     ) -> None:
         factor = float(self.beta**2)
-        fscores.pair_scores(matches, row_totals, column_totals, factor, self.eps_smoothing, scores)
+        if self.eps_smoothing:
+            fscores.smooth_scores(matches, row_totals, column_totals, factor, scores)
+        else:
+            fscores.pair_scores(matches, row_totals, column_totals, factor, np.empty((3, len(scores))), scores)
 
     def _score_tile(
         self, matches: Matches, row_totals: FloatArray, column_totals: FloatArray, scores: FloatArray
     ) -> None:
-        factor = float(self.beta**2)
-        fscores.tile_scores(matches, row_totals, column_totals, factor, self.eps_smoothing, scores)
+        if self.eps_smoothing:
+            for of_row, totals, out in zip(matches, row_totals, scores, strict=True):
+                totals = np.repeat(totals[:, None], column_totals.shape[1], axis=1)
+                self._score_pairs(of_row, totals, column_totals, out)
+        else:
+            sums, totals = np.empty((3, scores.shape[1])), np.empty_like(column_totals)
+            fscores.tile_scores(matches, row_totals, column_totals, float(self.beta**2), sums, totals, scores)
 
 
 def _words(text: str) -> list[str]:

@@ -20,6 +20,9 @@ Matches = NDArray[np.int32] | FloatArray
 _TILE = 1 << 16
 """Pairs of one tile of rows."""
 
+_CELLS = 1 << 14
+"""Cells scored at once where hardly any two have a text in common: that bounds the memory for the texts."""
+
 
 class SparseUtility(MatrixUtility):
     """A utility whose cells are scored among the texts that they touch: `_some` where they are few, else `matrix`."""
@@ -37,6 +40,10 @@ class SparseUtility(MatrixUtility):
     ) -> FloatArray:
         left, rows = _used(candidates, rows)
         right, columns = _used(pseudo_references, columns)
+        if len(left) + len(right) >= len(rows) > _CELLS:
+            blocks = range(0, len(rows), _CELLS)
+            some = [self.cells(left, right, rows[at : at + _CELLS], columns[at : at + _CELLS]) for at in blocks]
+            return np.concatenate(some)
         if self.dense * len(rows) >= len(left) * len(right):
             return self.matrix(left, right)[rows, columns]
         return self._some(left, right, rows, columns)
