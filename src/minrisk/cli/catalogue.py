@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from minrisk.registry import Registry
 
-SETTABLE = {bool, int, float, str, type(None)}
+SETTABLE = {bool, int, float, str, type(None), Any}
 
 
 class Catalogue:
@@ -38,13 +38,17 @@ class Catalogue:
         indent = max(len(name) for name in registry) + 2
         lines = []
         for name in registry:
-            lines += _wrapped(registry.summary(name), f"{name:{indent}}", " " * indent)
+            kind = getattr(registry.factory(name), "kind", "")
+            summary = f"{registry.summary(name)} [{kind}]" if kind else registry.summary(name)
+            lines += _wrapped(summary, f"{name:{indent}}", " " * indent)
             lines += _options(registry.factory(name), " " * indent)
         return [*lines, "", *_wrapped(f"Use one: minrisk decode SAMPLES {self.usage}", subsequent=" " * 9)]
 
     def _details(self, registry: Registry, name: str) -> list[str]:
         factory = registry.factory(name)
-        return [name, "", inspect.getdoc(factory) or "", "", *(_options(factory) or ["no options"])]
+        kind = getattr(factory, "kind", "")
+        title = f"{name} [{kind}]" if kind else name
+        return [title, "", inspect.getdoc(factory) or "", "", *(_options(factory) or ["no options"])]
 
     def _registry(self) -> Registry:
         from minrisk.methods import METHODS
