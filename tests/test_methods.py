@@ -60,6 +60,10 @@ class TestPmbrWeighted(MethodSuite):
     method = Pmbr(design="weighted")
 
 
+class TestPmbrMirrored(MethodSuite):
+    method = Pmbr(mirrored=True)
+
+
 class TestPmbrSoftImpute(MethodSuite):
     method = Pmbr(completion="soft-impute")
 

@@ -37,6 +37,7 @@ class Pmbr:
     completion  the algorithm: als, soft-impute, svt, bpmf, mmmf, biased or additive
     design      which cells: uniform (the paper's), balanced (as many in each row and column), or weighted (frequent
                 texts more often)
+    mirrored    let a cell (i, j) inform the fit of (j, i) too, as far as the cells show the utility to be symmetric
     fit_weights  weigh each cell of the fit by its column, and not only the means; worse on what we measured
     paper       the literal published procedure: raw values, self-pairs like any other cell, means of the
                 reconstruction. Its outcome depends on the metric's scale, and a full budget is not full MBR.
@@ -51,6 +52,7 @@ class Pmbr:
     iterations: int | None = None
     completion: str = "als"
     design: str = "uniform"
+    mirrored: bool = False
     fit_weights: bool = False
     paper: bool = False
 
@@ -114,7 +116,8 @@ class Pmbr:
         weights = problem.column_weights[cells.columns] if self.fit_weights else np.ones(len(values))
         weights = np.maximum(weights / weights.mean(), LEAST_WEIGHT)
         observed = observe((values - mean) / spread, cells.rows, cells.columns, problem.shape, weights)
-        fitted = completion(observed, self.completion, rng, scaled=False, **self._options())
+        mirrored = self.mirrored and np.array_equal(problem.twins, np.arange(problem.shape[1]))
+        fitted = completion(observed, self.completion, rng, scaled=False, mirrored=mirrored, **self._options())
         return np.asarray(mean + spread * fitted.matrix)
 
     def _options(self) -> dict[str, Any]:
