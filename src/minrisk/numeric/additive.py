@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minrisk.numeric.sparse import Completion, Observed, check_at_least
+from minrisk.numeric.sparse import Completion, Observed, check_at_least, check_count
 from minrisk.types import FloatArray
 
 
@@ -43,7 +43,7 @@ def additive(
     """
     check_at_least("row_regularization", row_regularization, 0.0)
     check_at_least("column_regularization", column_regularization, 0.0)
-    check_at_least("iterations", iterations, 1)
+    check_count("iterations", iterations, 1)
     effects = fitted_effects(observed, row_regularization, column_regularization, iterations, tolerance)
     matrix = effects.matrix
     residual = observed.values - matrix[observed.rows, observed.columns]

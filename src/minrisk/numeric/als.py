@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from minrisk.numeric.ridge import both_sides, solve_side, work_space
-from minrisk.numeric.sparse import Completion, Observed, check_at_least, check_positive
+from minrisk.numeric.sparse import Completion, Observed, check_count, check_positive
 from minrisk.types import FloatArray
 
 _ROUNDING = 1e-14
@@ -46,8 +46,8 @@ def als(
     Y starts near the leading singular vectors of the cells, from which far fewer low-rank matrices are missed than from
     random numbers. A row or column without cells gets the factor zero.
     """
-    check_at_least("rank", rank, 1)
-    check_at_least("iterations", iterations, 1)
+    check_count("rank", rank, 1)
+    check_count("iterations", iterations, 1)
     check_positive("regularization", regularization)
     start = spectral_factors(observed, rng, rank)
     fit = factorized(observed, start, regularization, iterations, tolerance)
@@ -60,16 +60,22 @@ def random_factors(rng: np.random.Generator, rank: int, size: int) -> FloatArray
 
 
 def spectral_factors(observed: Observed, rng: np.random.Generator, rank: int) -> FloatArray:
-    """`random_factors` drawn towards the leading right singular vectors of the cells, others zero: (rank, K)."""
+    """Near the leading right singular vectors of the cells, others zero: (rank, K), random beyond the matrix's rank.
+
+    Their lengths are the roots of the singular values of the whole matrix: X and Y are then equally large in every
+    direction, as they are in the end. A start that is not so takes hundreds of iterations to get there.
+    """
     start = random_factors(rng, rank, observed.shape[1])
     shared = min(rank, *observed.shape)
-    vectors = start[:shared]
-    values = observed.weights * observed.values
+    vectors = np.ascontiguousarray(start[:shared].T)
+    cells = observed.rows, observed.columns, observed.weights * observed.values
     for _ in range(_ROUNDS):
-        images = _multiplied(observed.rows, observed.columns, values, vectors, observed.shape[0])
-        vectors = _multiplied(observed.columns, observed.rows, values, images, observed.shape[1])
-        vectors = np.ascontiguousarray(np.linalg.qr(vectors.T)[0].T)
-    start[:shared] = vectors * np.sqrt(observed.shape[1] / rank)
+        images = _multiplied(*cells, vectors, observed.shape[0])
+        vectors = _multiplied(cells[1], cells[0], cells[2], images, observed.shape[1])
+        vectors = np.ascontiguousarray(np.linalg.qr(vectors)[0])
+    share = observed.weights.sum() / (observed.shape[0] * observed.shape[1])
+    singular = np.linalg.norm(_multiplied(*cells, vectors, observed.shape[0]), axis=0) / share
+    start[:shared] = (np.sqrt(singular) * vectors).T
     return start
 
 
@@ -89,11 +95,12 @@ def factorized(
 
 @numba.njit(cache=True, nogil=True)
 def _multiplied(rows: Any, columns: Any, values: Any, vectors: Any, count: int) -> Any:
-    """The sparse matrix of the cells times vectors (rank, K): (rank, count)."""
-    images = np.zeros((len(vectors), count))
-    for i in range(len(vectors)):
-        for cell in range(len(values)):
-            images[i, rows[cell]] += values[cell] * vectors[i, columns[cell]]
+    """The sparse matrix of the cells times vectors (K, rank): (count, rank)."""
+    images = np.zeros((count, vectors.shape[1]))
+    for cell in range(len(values)):
+        value, image, vector = values[cell], images[rows[cell]], vectors[columns[cell]]
+        for i in range(len(image)):
+            image[i] += value * vector[i]
     return images
 
 

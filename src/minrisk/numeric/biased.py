@@ -6,7 +6,7 @@ import numpy as np
 
 from minrisk.numeric.additive import fitted_effects, penalty
 from minrisk.numeric.als import factorized, random_factors
-from minrisk.numeric.sparse import Completion, Observed, check_at_least, check_positive
+from minrisk.numeric.sparse import Completion, Observed, check_at_least, check_count, check_positive
 
 
 def biased(
@@ -29,8 +29,8 @@ def biased(
     leave. `regularization` is in units of the values' standard deviation, so that it means the same at any offset.
     It ends once an iteration lowers the objective by at most `tolerance` times what it has come to.
     """
-    check_at_least("rank", rank, 1)
-    check_at_least("iterations", iterations, 1)
+    check_count("rank", rank, 1)
+    check_count("iterations", iterations, 1)
     check_positive("regularization", regularization)
     check_at_least("row_regularization", row_regularization, 0.0)
     check_at_least("column_regularization", column_regularization, 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from minrisk.numeric.als import factorized, random_factors
 from minrisk.numeric.ridge import Groups, both_sides, sample_side, work_space
-from minrisk.numeric.sparse import Completion, Observed, check_at_least, check_positive
+from minrisk.numeric.sparse import Completion, Observed, check_count, check_positive
 from minrisk.types import FloatArray
 
 _STRENGTH = 2.0
@@ -42,19 +42,20 @@ def bpmf(
     the rest differ, root mean square, by at most `tolerance` standard deviations of the values.
     `uncertainty` is that of an unobserved value, noise included; the objective is the mean squared error of the fit.
     """
-    check_at_least("rank", rank, 1)
-    check_at_least("burn_in", burn_in, 0)
-    check_at_least("iterations", iterations, burn_in + 2)
+    check_count("rank", rank, 1)
+    check_count("burn_in", burn_in, 0)
+    check_count("iterations", iterations, burn_in + 2)
     check_positive("tolerance", tolerance)
     mean = float(np.average(observed.values, weights=observed.weights))
     deviation = float(np.std(observed.values))
     if deviation == 0.0:
         zeros = np.zeros(observed.shape)
         return Completion(zeros + observed.values[0], 0.0, 0, True, zeros)
-    standard = (observed.values - mean) / deviation
+    # Rounded, because a long chain makes much of the last digit, in which u and 100 u differ.
+    standard = np.round((observed.values - mean) / deviation, 6)
     # A chain on reversed values is another chain: always run the one whose first value is above the mean.
-    deviation *= np.sign(standard[np.flatnonzero(standard)[0]])
-    sampler = _Sampler(observed.with_values((observed.values - mean) / deviation), rng, rank)
+    direction = float(np.sign(standard[np.flatnonzero(standard)[0]]))
+    sampler = _Sampler(observed.with_values(direction * standard), rng, rank)
     halves = np.zeros((2, *observed.shape))
     squares = np.zeros(observed.shape)
     noise = error = 0.0
@@ -71,7 +72,8 @@ def bpmf(
     average = (halves[0] + halves[1]) / kept
     spread = np.sqrt(np.maximum(squares / kept - np.square(average), 0.0) + noise)
     at_rest = float(np.sqrt(np.mean(np.square(first - second)))) <= tolerance
-    return Completion(mean + deviation * average, error * deviation**2, iterations, at_rest, abs(deviation) * spread)
+    matrix = mean + direction * deviation * average
+    return Completion(matrix, error * deviation**2, iterations, at_rest, deviation * spread)
 
 
 class _Sampler:

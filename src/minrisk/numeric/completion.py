@@ -23,6 +23,7 @@ from minrisk.numeric.mmmf import mmmf
 from minrisk.numeric.soft_impute import soft_impute
 from minrisk.numeric.sparse import Completion, Observed, observe
 from minrisk.numeric.svt import svt
+from minrisk.numeric.symmetry import reflected
 from minrisk.types import FloatArray
 
 __all__ = ["ALGORITHMS", "Completion", "Observed", "complete", "complete_many", "completion", "observe"]
@@ -48,6 +49,7 @@ def complete(
     weights: ArrayLike | None = None,
     scaled: bool = True,
     keep_observed: bool = True,
+    mirrored: bool = False,
     seed: int = 0,
     **options: float,
 ) -> FloatArray:
@@ -60,11 +62,15 @@ def complete(
     scaled                  fit the values divided by their root mean square, so that u and 100 u are completed alike;
                             without it, options such as `regularization` meet the raw values, as in the paper
     keep_observed           leave the known cells as they were measured; else the model's prediction stands everywhere
+    mirrored                fit (j, i) to the value of (i, j) too, where only that is known, with a weight that follows
+                            from how symmetric the known cells are; for square matrices
     seed                    of the algorithm's random start
     options                 of the algorithm: `rank=10, regularization=0.1, iterations=30` for "als"
     """
     observed = observe(values, rows, columns, shape, weights)
-    return completion(observed, algorithm, seed, scaled=scaled, keep_observed=keep_observed, **options).matrix
+    return completion(
+        observed, algorithm, seed, scaled=scaled, keep_observed=keep_observed, mirrored=mirrored, **options
+    ).matrix
 
 
 def completion(
@@ -74,6 +80,7 @@ def completion(
     *,
     scaled: bool = True,
     keep_observed: bool = True,
+    mirrored: bool = False,
     **options: float,
 ) -> Completion:
     """`complete`, with how the result came about; the objective is that of the values as they were fitted."""
@@ -81,7 +88,8 @@ def completion(
     if not len(observed):
         raise InputError("a matrix of which no cell is known cannot be completed; give at least one value")
     scale = _root_mean_square(observed.values) if scaled else 1.0
-    result = chosen(observed.with_values(observed.values / scale), np.random.default_rng(seed), **options)
+    fitted = reflected(observed) if mirrored else observed
+    result = chosen(fitted.with_values(fitted.values / scale), np.random.default_rng(seed), **options)
     matrix = result.matrix * scale
     uncertainty = None if result.uncertainty is None else result.uncertainty * scale
     if keep_observed:
@@ -99,6 +107,7 @@ def complete_many(
     threads: int | None = None,
     scaled: bool = True,
     keep_observed: bool = True,
+    mirrored: bool = False,
     **options: float,
 ) -> list[Completion]:
     """`completion` of every problem with the seed beside it, in threads: the results are those of one by one."""
@@ -107,7 +116,9 @@ def complete_many(
     _configured(algorithm, options)
 
     def one(observed: Observed, seed: int | np.random.Generator) -> Completion:
-        return completion(observed, algorithm, seed, scaled=scaled, keep_observed=keep_observed, **options)
+        return completion(
+            observed, algorithm, seed, scaled=scaled, keep_observed=keep_observed, mirrored=mirrored, **options
+        )
 
     workers = min(threads or os.cpu_count() or 1, max(len(problems), 1))
     with ThreadPoolExecutor(workers) as pool:

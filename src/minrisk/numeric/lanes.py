@@ -119,11 +119,11 @@ def spread(typing: Any, value: Any) -> tuple[Any, Generator]:
 
 @intrinsic
 def plus_product(typing: Any, total: Any, left: Any, right: Any) -> tuple[Any, Generator]:
-    """total + left * right."""
+    """total + left * right, fused where the processor can."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         total, left, right = arguments
-        return builder.call(_function(builder, "fma", 3), [left, right, total])
+        return builder.call(_function(builder, "fmuladd", 3), [left, right, total])
 
     return _lanes(_lanes, _lanes, _lanes), generate
 
@@ -134,7 +134,7 @@ def minus_product(typing: Any, total: Any, left: Any, right: Any) -> tuple[Any, 
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         total, left, right = arguments
-        return builder.call(_function(builder, "fma", 3), [builder.fneg(left), right, total])
+        return builder.call(_function(builder, "fmuladd", 3), [builder.fneg(left), right, total])
 
     return _lanes(_lanes, _lanes, _lanes), generate
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from minrisk.numeric.als import random_factors
 from minrisk.numeric.minimize import minimized
-from minrisk.numeric.sparse import Completion, Observed, check_at_least, check_positive
+from minrisk.numeric.sparse import Completion, Observed, check_count, check_positive
 from minrisk.types import FloatArray, IntArray
 
 
@@ -44,9 +44,9 @@ def mmmf(
     smooth hinge; the thresholds t are the same for all rows. Between thresholds, values are interpolated.
     It ends once an iteration of the minimiser lowers the objective by at most `tolerance` times what it has come to.
     """
-    check_at_least("rank", rank, 1)
-    check_at_least("grades", grades, 2)
-    check_at_least("iterations", iterations, 1)
+    check_count("rank", rank, 1)
+    check_count("grades", grades, 2)
+    check_count("iterations", iterations, 1)
     check_positive("regularization", regularization)
     graded = _graded(observed.values, grades)
     if not len(graded.edges):

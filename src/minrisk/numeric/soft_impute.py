@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from minrisk.numeric.sparse import Completion, Observed, check_at_least, check_positive
+from minrisk.numeric.sparse import Completion, Observed, check_count, check_positive
 from minrisk.numeric.spectral import shrunk
 from minrisk.types import FloatArray
 
@@ -25,7 +25,7 @@ def soft_impute(
     It ends once an iteration at the last l moves Z by at most `tolerance` of its norm.
     """
     check_positive("regularization", regularization)
-    check_at_least("iterations", iterations, 1)
+    check_count("iterations", iterations, 1)
     weights = observed.weights / observed.weights.max()
     start = np.zeros(observed.shape)
     start[observed.rows, observed.columns] = weights * observed.values
@@ -34,9 +34,8 @@ def soft_impute(
     level = max(0.5, regularization)
     while largest > 0.0:
         last = level <= regularization
-        matrix, nuclear, used, converged = _settled(
-            observed, weights, matrix, level * largest, iterations - done if last else 10, tolerance
-        )
+        left = iterations - done if last else min(10, iterations - done)
+        matrix, nuclear, used, converged = _settled(observed, weights, matrix, level * largest, left, tolerance)
         done += used
         if last or done >= iterations:
             converged = converged and last
@@ -53,7 +52,7 @@ def _settled(
     """The fit, its nuclear norm, the iterations done and whether they came to rest, for one level of shrinkage."""
     cells = observed.rows, observed.columns
     nuclear, momentum, ahead = 0.0, 1.0, matrix
-    for iteration in range(1, max(iterations, 1) + 1):
+    for iteration in range(1, iterations + 1):
         filled = ahead.copy()
         filled[cells] += weights * (observed.values - ahead[cells])
         following, nuclear = shrunk(filled, limit)
@@ -65,4 +64,4 @@ def _settled(
         matrix, momentum = following, grown
         if float(np.linalg.norm(step)) <= tolerance * float(np.linalg.norm(matrix)):
             return matrix, nuclear, iteration, True
-    return matrix, nuclear, max(iterations, 1), False
+    return matrix, nuclear, iterations, False

@@ -153,6 +153,13 @@ def check_at_least(name: str, value: float, least: float) -> None:
         raise InputError(f"`{name}` must be at least {least}, got {value}")
 
 
+def check_count(name: str, value: float, least: int) -> None:
+    """An InputError unless `value` is a whole number from `least` on."""
+    check_at_least(name, value, least)
+    if value != int(value):
+        raise InputError(f"`{name}` must be a whole number, got {value}")
+
+
 def check_positive(name: str, value: float) -> None:
     """An InputError unless `value` is a number above zero."""
     if not 0 < value < float("inf"):

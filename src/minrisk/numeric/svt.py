@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from minrisk.numeric.sparse import Completion, Observed, check_at_least, check_positive
+from minrisk.numeric.sparse import Completion, Observed, check_count, check_positive
 from minrisk.numeric.spectral import shrunk
 
 
@@ -26,7 +26,7 @@ def svt(
     """
     check_positive("threshold", threshold)
     check_positive("step", step)
-    check_at_least("iterations", iterations, 1)
+    check_count("iterations", iterations, 1)
     cells = observed.rows, observed.columns
     weights = observed.weights / observed.weights.max()
     norm = float(np.linalg.norm(observed.values))
