@@ -12,6 +12,7 @@ import minrisk
 from minrisk.testing import UtilitySuite
 from minrisk.utilities.chrf import ChrF
 from minrisk.utilities.function import Function
+from minrisk.utilities.mixture import Mixture
 from minrisk.utilities.table import Table
 
 
@@ -38,6 +39,64 @@ class TestFunction(UtilitySuite):
 
 class TestFunctionLowerIsBetter(UtilitySuite):
     utility = Function(lambda candidates, references: 1 - np.array(overlap(candidates, references)), False)
+
+
+class TestMixture(UtilitySuite):
+    utility = minrisk.utility("0.7*chrf + 0.3*ter(normalized=true)")
+    tolerance = 1e-12
+
+
+class TestMixtureWithACallable(UtilitySuite):
+    utility = Mixture((ChrF(), Function(overlap)), (1.0, 50.0))
+    tolerance = 1e-12
+
+
+def test_a_mixture_counts_lower_is_better_with_a_minus() -> None:
+    mixture = minrisk.utility("2*chrf + ter + 0.5*bleu(smooth_method=floor, smooth_value=0.1)")
+    parts = [
+        minrisk.utility("chrf"),
+        minrisk.utility("ter"),
+        minrisk.utility("bleu", smooth_method="floor", smooth_value=0.1),
+    ]
+    expected = sum(
+        weight * part.score(["a b c"], ["a b d"]) for weight, part in zip((2.0, -1.0, 0.5), parts, strict=True)
+    )
+    np.testing.assert_allclose(mixture.score(["a b c"], ["a b d"]), expected)
+    named = [f"{weight}*{part.signature()}" for weight, part in zip((2.0, 1.0, 0.5), parts, strict=True)]
+    assert mixture.signature() == f"mixture({'+'.join(named)})"
+
+
+def test_a_mixture_pools_the_pairs_of_its_parts() -> None:
+    sizes: list[int] = []
+
+    def noting(candidates: list[str], references: list[str]) -> list[float]:
+        sizes.append(len(candidates))
+        return overlap(candidates, references)
+
+    mixture = Mixture((ChrF(), Function(noting)), (1.0, 50.0))
+    segments = [minrisk.Segment(hypotheses=[f"{n} a", f"{n} b", f"{n} c"]) for n in range(10)]
+    ledger = minrisk.Ledger()
+    decisions = list(minrisk.decode_corpus(segments, mixture, ledger=ledger))
+    assert sizes == [90]
+    assert ledger.scored == ledger.calls == 90
+    for segment, decision in zip(segments, decisions, strict=True):
+        expected = mixture.matrix(segment.hypotheses, segment.hypotheses).mean(axis=1)
+        np.testing.assert_allclose(decision.utilities, expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0.5*chrf + 0.5*blue", "did you mean 'bleu'"),
+        ("half*chrf + bleu", "a mixture must look like"),
+        ("chrf(word_order=2", "must look like name or name"),
+        ("chrf(word_orders=2)", "did you mean 'word_order'"),
+        ("0*chrf + bleu", "must be above zero"),
+    ],
+)
+def test_bad_mixtures(text: str, message: str) -> None:
+    with pytest.raises(minrisk.InputError, match=message):
+        minrisk.utility(text)
 
 
 TEXTS = ["a b c", "a b", "c d", "a b c"]

@@ -63,4 +63,5 @@ class Mixture(Utility):
         return np.asarray(sum(sign * value for sign, value in zip(signs, values, strict=True)))
 
     def signature(self) -> str:
-        return "+".join(f"{weight}*{part.signature()}" for part, weight in zip(self.parts, self.weights, strict=True))
+        parts = (f"{weight}*{part.signature()}" for part, weight in zip(self.parts, self.weights, strict=True))
+        return f"{self.name}({'+'.join(parts)})"
