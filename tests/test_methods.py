@@ -319,7 +319,19 @@ def test_halving_compares_on_shared_columns() -> None:
     severity = np.random.default_rng(2).normal(size=64) * 100
     table = np.arange(64.0)[:, None] / 64 + severity
     for budget in ("1/32", "1/16", "1/8"):
-        assert minrisk.decode(texts, Table(values=table), "halving", budget).index == 63
+        references = [f"reference {column}" for column in range(64)]
+        decision = minrisk.decode(texts, Table(values=table), "halving", budget, pseudo_references=references)
+        assert decision.index == 63
+
+
+def test_halving_pays_for_one_self_pair_at_most() -> None:
+    texts = [f"text {row}" for row in range(32)]
+    utility = recorded(values=random_table(32, 32, np.random.default_rng(1)))
+    minrisk.decode(texts, utility, "halving", "1/2")
+    selfs = [
+        row for _, rows, columns in utility.asked for row, column in zip(rows, columns, strict=True) if row == column
+    ]
+    assert len(selfs) == 1
 
 
 def test_coarse_cells_are_no_calls() -> None:

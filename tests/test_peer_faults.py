@@ -230,3 +230,45 @@ def test_16_what_the_completion_is_for(corpus: Any) -> None:
     ranks = [better_than_choice(corpus, decided(corpus, budget)) for budget in ("1/16", "1/8", "1/4", "1/2")]
     assert ranks[0] < 0.6 * SIZE / 2
     assert ranks[3] < ranks[1] < ranks[0] or ranks[3] < 1
+
+
+SAMPLING = ("columns", "square", "pmbr", "pruning", "halving")
+
+
+@pytest.mark.parametrize("name", SAMPLING)
+def test_a_segment_is_compared_with_its_own_samples_only(name: str) -> None:
+    """A peer that took K of N references read those of the segment before, from the second segment on."""
+    asked: list[tuple[str, str]] = []
+
+    def noting(candidates: list[str], references: list[str]) -> list[float]:
+        asked.extend(zip(candidates, references, strict=True))
+        return similarity(candidates, references)
+
+    segments = [Segment(id=str(n), hypotheses=[f"{n}:{'ab'[k % 2] * k}" for k in range(12)]) for n in range(6)]
+    for decision in decode_corpus(segments, noting, name, "1/4"):
+        assert decision.text.startswith(f"{decision.id}:")
+    assert asked
+    assert all(candidate.split(":")[0] == reference.split(":")[0] for candidate, reference in asked)
+
+
+@pytest.mark.parametrize("name", SAMPLING)
+def test_values_come_back_to_the_cells_they_belong_to(name: str) -> None:
+    """A peer's flat index had another stride than its list once it sub-sampled: wrong scores."""
+    quality = np.random.default_rng(3).permutation(24).astype(float)
+    table = np.repeat(quality[:, None], 24, axis=1)
+    texts = [f"text {row}" for row in range(24)]
+    decision = minrisk.decode(texts, Table(values=table), name, "1/2")
+    known = ~np.isnan(decision.utilities)
+    np.testing.assert_allclose(decision.utilities[known], quality[known], atol=3.0)
+    assert quality[decision.index] >= quality[known].max() - 1
+
+
+@pytest.mark.parametrize("name", ["full", "aggregate", "pmbr"])
+def test_equal_sources_with_other_references_are_not_confused(name: str) -> None:
+    """A peer's cache of aggregate scores was keyed by source and sample, and returned those of other references."""
+    candidates = ["a cat sat", "a dog ran"]
+    segments = [
+        Segment(id=str(n), source="same", hypotheses=candidates, pseudo_references=[reference] * 3)
+        for n, reference in enumerate(["the cat sat", "the dog ran"])
+    ]
+    assert [decision.index for decision in decode_corpus(segments, "chrf", name)] == [0, 1]

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from minrisk.errors import unknown_name
-from minrisk.numeric.estimation import sampled_values
+from minrisk.numeric.estimation import is_self_pair, sampled_values
 from minrisk.numeric.sampling import block, draw, prefix_stands_for, random_order
 from minrisk.numeric.tournament import Tally, survivors_first, value_all
-from minrisk.types import Estimate, IntArray, Plan, Problem
+from minrisk.types import Cells, Estimate, IntArray, Plan, Problem
 
 ORDERS = ("random", "frequent")
 
@@ -25,8 +25,9 @@ class Halving:
 
     order  of the pseudo-references: random (in proportion to weight, as sampled) or frequent (the heaviest first)
 
-    All candidates of a round meet the same pseudo-references, which is what cancels their severity. A budget for all
-    cells scores them all.
+    All candidates of a round meet the same pseudo-references, which is what cancels their severity. Self-pairs are not
+    scored, but for a single one that tells their value where the utility does not know it. A budget for all cells
+    scores them all.
     """
 
     kind: ClassVar[str] = "adaptive"
@@ -53,7 +54,9 @@ class Halving:
             columns = min(max(1, share), (problem.budget - used) // len(alive), len(order) - done)
             if columns < 1:
                 break
-            cells = block(problem, alive, order[done : done + columns])
+            cells = self._without_self_pairs(
+                problem, block(problem, alive, order[done : done + columns]), first=not done
+            )
             tally.add(cells, (yield cells))
             used, done = used + len(cells), done + columns
             rounds[alive] += 1
@@ -71,3 +74,12 @@ class Halving:
         if self.order == "random":
             return order
         return order[np.argsort(-problem.column_weights[order], kind="stable")]
+
+    def _without_self_pairs(self, problem: Problem, cells: Cells, first: bool) -> Cells:
+        """The cells less the self-pairs; of the first round, one is kept."""
+        if problem.budget >= problem.size:
+            return cells
+        dropped = is_self_pair(problem, cells)
+        if first:
+            dropped[np.flatnonzero(dropped)[:1]] = False
+        return Cells(cells.rows[~dropped], cells.columns[~dropped])
