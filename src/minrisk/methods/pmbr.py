@@ -35,8 +35,8 @@ class Pmbr:
     rank, regularization, iterations  of the completion; the paper searches 5-15, 0.1-0.2 and 10-30 for ALS. "None" is
                 the algorithm's own: 10, 0.1 and 30 for ALS
     completion  the algorithm: als, soft-impute, svt, bpmf, mmmf, biased or additive
-    design      which cells: uniform (the paper's), balanced (as many in each row and column), or weighted (frequent
-                texts more often)
+    design      which cells: uniform (the paper's), balanced (as many in each row and column), or weighted (as many in
+                each row, and in a column as its text is frequent)
     mirrored    let a cell (i, j) inform the fit of (j, i) too, as far as the cells show the utility to be symmetric
     fit_weights  weigh each cell of the fit by its column, and not only the means; worse on what we measured
     paper       the literal published procedure: raw values, self-pairs like any other cell, means of the
@@ -82,10 +82,10 @@ class Pmbr:
         known = np.flatnonzero(~np.isnan(problem.self_values) & (not self.paper))
         free = known * problem.shape[1] + problem.twins[known]
         count = min(problem.budget, problem.size - len(free))
-        if self.design == "weighted":
-            return Cells(*designs.weighted(problem.shape, count, rng, free, None, problem.column_weights))
-        design = designs.balanced if self.design == "balanced" else designs.uniform
-        return Cells(*design(problem.shape, count, rng, free))
+        if self.design == "uniform":
+            return Cells(*designs.uniform(problem.shape, count, rng, free))
+        weights = problem.column_weights if self.design == "weighted" else None
+        return Cells(*designs.balanced(problem.shape, count, rng, free, None, weights))
 
     def _literal(self, problem: Problem, cells: Cells, values: FloatArray, rng: np.random.Generator) -> FloatArray:
         """The reconstruction of raw values."""
