@@ -15,8 +15,8 @@ from minrisk.utilities.base import PairUtility, QualityUtility, Sources
 
 
 @dataclass(frozen=True, eq=False)
-class Function(PairUtility):
-    """A callable f(candidates, pseudo_references[, sources]) over equally long lists, returning one number a pair."""
+class _Wrapped:
+    """What both kinds of callables are configured with."""
 
     function: Callable[..., Any] = field(repr=False)
     higher_is_better: bool = True
@@ -24,11 +24,19 @@ class Function(PairUtility):
     label: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        _check(self.function, self.batch_size)
+        if not callable(self.function):
+            raise InputError(f"a utility must be a name, a Utility or a callable, got {self.function!r}")
+        if self.batch_size < 1:
+            raise InputError(f"`batch_size` must be at least 1, got {self.batch_size}")
 
     @property
-    def name(self) -> str:  # type: ignore[override]
-        return _name(self.function, self.label)
+    def name(self) -> str:
+        return str(self.label or getattr(self.function, "__qualname__", type(self.function).__qualname__))
+
+
+@dataclass(frozen=True, eq=False)
+class Function(_Wrapped, PairUtility):  # type: ignore[misc]
+    """A callable f(candidates, pseudo_references[, sources]) over equally long lists, returning one number a pair."""
 
     @property
     def uses_source(self) -> bool:
@@ -38,6 +46,14 @@ class Function(PairUtility):
     def score(self, candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources = None) -> FloatArray:
         given = (list(candidates), list(pseudo_references), *([list(sources or [])] if self.uses_source else []))
         return _numbers(self.function(*given), self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class QualityFunction(_Wrapped, QualityUtility):  # type: ignore[misc]
+    """A callable f(candidates, sources) over equally long lists, returning one number a candidate."""
+
+    def quality(self, candidates: Sequence[str], sources: Sequence[str | None]) -> FloatArray:
+        return _numbers(self.function(list(candidates), list(sources)), self.name)
 
 
 def _positional(function: Callable[..., Any]) -> int:
@@ -53,37 +69,6 @@ def _positional(function: Callable[..., Any]) -> int:
         and (parameter.default is parameter.empty or parameter.name in ("source", "sources"))
     ]
     return len(places)
-
-
-@dataclass(frozen=True, eq=False)
-class QualityFunction(QualityUtility):
-    """A callable f(candidates, sources) over equally long lists, returning one number a candidate."""
-
-    function: Callable[..., Any] = field(repr=False)
-    higher_is_better: bool = True
-    batch_size: int = field(default=1024, repr=False)
-    label: str | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        _check(self.function, self.batch_size)
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return _name(self.function, self.label)
-
-    def quality(self, candidates: Sequence[str], sources: Sequence[str | None]) -> FloatArray:
-        return _numbers(self.function(list(candidates), list(sources)), self.name)
-
-
-def _check(function: object, batch_size: int) -> None:
-    if not callable(function):
-        raise InputError(f"a utility must be a name, a Utility or a callable, got {function!r}")
-    if batch_size < 1:
-        raise InputError(f"`batch_size` must be at least 1, got {batch_size}")
-
-
-def _name(function: Callable[..., Any], label: str | None) -> str:
-    return str(label or getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def _numbers(values: Any, name: str) -> FloatArray:
