@@ -35,7 +35,7 @@ class _Wrapped:
 
 
 @dataclass(frozen=True, eq=False)
-class Function(_Wrapped, PairUtility):  # type: ignore[misc]
+class Function(_Wrapped, PairUtility):  # type: ignore[override]
     """A callable f(candidates, pseudo_references[, sources]) over equally long lists, returning one number a pair."""
 
     @property
@@ -49,7 +49,7 @@ class Function(_Wrapped, PairUtility):  # type: ignore[misc]
 
 
 @dataclass(frozen=True, eq=False)
-class QualityFunction(_Wrapped, QualityUtility):  # type: ignore[misc]
+class QualityFunction(_Wrapped, QualityUtility):  # type: ignore[override]
     """A callable f(candidates, sources) over equally long lists, returning one number a candidate."""
 
     def quality(self, candidates: Sequence[str], sources: Sequence[str | None]) -> FloatArray:
