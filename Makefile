@@ -1,5 +1,7 @@
 # Everything is set up in .venv; nothing else on the machine is touched.
 PYTHON ?= python3
+# The plain name would bring gigabytes of CUDA libraries on most systems; name another build to test with it.
+TORCH ?= torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -36,5 +38,6 @@ $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	@$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/demo.stamp

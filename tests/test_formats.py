@@ -359,7 +359,10 @@ class TestParquet:
             ({"hypotheses": [["a"], []]}, r"in\.parquet, row 2: `hypotheses` is empty"),
             ({"hypotheses": ["a"]}, r"in\.parquet, row 1: `hypotheses` must be a list of strings, got str"),
             ({"hypotheses": [[1]]}, r"in\.parquet, row 1: `hypotheses` must be a list of strings, got int"),
-            ({"hypothesis": [["a"]]}, r"row 1: .*got the keys \['hypothesis'\]; is 'hypothesis' meant to be `hypotheses`"),
+            (
+                {"hypothesis": [["a"]]},
+                r"row 1: .*got the keys \['hypothesis'\]; is 'hypothesis' meant to be `hypotheses`",
+            ),
             ({"hypotheses": arrow.array([], arrow.list_(arrow.string()))}, "no segments; the file is empty"),
         ):
             parquet.write_table(arrow.table(column), path)

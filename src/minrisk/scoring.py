@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from minrisk.errors import MinriskError, UtilityError
 from minrisk.types import Ask, Cells, Encodings, FloatArray, Folded, IntArray, Problem
-from minrisk.utilities.base import MatrixUtility, PairUtility, Utility
+from minrisk.utilities.base import EncodedUtility, MatrixUtility, PairUtility, Utility
 from minrisk.utilities.mixture import Mixture
 
 Asks = Sequence[tuple[Problem, Ask]]
@@ -24,6 +26,7 @@ class Ledger:
     """What a run has spent. `calls` counts cells per segment; `scored` those that really reached the metric.
 
     auxiliary  cells of the other utilities that a method used, such as a coarse one
+    encoded    texts that were encoded, where the utility compares encodings
     """
 
     segments: int = 0
@@ -31,6 +34,7 @@ class Ledger:
     cells: int = 0
     scored: int = 0
     auxiliary: int = 0
+    encoded: int = 0
     seconds_scoring: float = 0.0
     seconds_planning: float = 0.0
 
@@ -47,6 +51,7 @@ class Scorer:
         self.utility = utility
         self.ledger = ledger
         self._memory = Memory()
+        self._encodings = EncodingMemory()
         self._parts = [Scorer(part, Ledger()) for part in utility.parts] if isinstance(utility, Mixture) else []
 
     def answer(self, asks: Asks) -> list[FloatArray]:
@@ -64,19 +69,69 @@ class Scorer:
             of_parts = zip(*(part._cells(asks) for part in self._parts), strict=True)
             after = [part.ledger.scored for part in self._parts]
             self.ledger.scored += max(now - then for now, then in zip(after, before, strict=True))
+            self.ledger.encoded = sum(part.ledger.encoded for part in self._parts)
             return [self.utility.mixed(values) for values in of_parts]
         if isinstance(self.utility, PairUtility):
             return self._pooled(self.utility, asks)
+        if isinstance(self.utility, EncodedUtility):
+            return [values for group in _groups(asks) for values in self._compared(self.utility, group)]
         if isinstance(self.utility, MatrixUtility):
             self.ledger.scored += sum(len(cells) for _, cells in asks)
             return [self.utility.answer(problem, cells) for problem, cells in asks]
-        raise UtilityError(f"{self.utility.name!r} is neither a PairUtility nor a MatrixUtility")
+        raise UtilityError(f"{self.utility.name!r} is no PairUtility, EncodedUtility or MatrixUtility")
 
     def _other(self, problem: Problem, ask: Folded | Encodings) -> FloatArray:
+        if isinstance(self.utility, EncodedUtility):
+            return self._other_encoded(self.utility, problem, ask)
         if isinstance(ask, Encodings):
             return self.utility.answer_encodings(problem)
         self.ledger.scored += len(ask)
         return self.utility.answer_folded(problem, ask)
+
+    def _other_encoded(self, utility: EncodedUtility, problem: Problem, ask: Folded | Encodings) -> FloatArray:
+        texts = _Interned()
+        columns = texts.numbers(problem.pseudo_references)
+        if isinstance(ask, Encodings):
+            return utility.vectors(self._encoded(utility, texts.texts, problem.id))[columns]
+        rows = texts.numbers([problem.candidates[row] for row in ask.rows])
+        source = texts.number(problem.source) if utility.uses_source and problem.source is not None else -1
+        encodings = self._encoded(utility, texts.texts, problem.id)
+        self.ledger.scored += len(ask)
+        return utility.compare_folded(encodings, rows, columns, source, ask.weights).ravel()
+
+    def _compared(self, utility: EncodedUtility, asks: CellAsks) -> list[FloatArray]:
+        """The values of the cells of several segments: what is new is encoded at once, and all is compared at once."""
+        texts = _Interned()
+        places: list[list[IntArray]] = [[], [], []]
+        for problem, cells in asks:
+            source = texts.number(problem.source) if utility.uses_source and problem.source is not None else -1
+            places[0].append(texts.places(problem.candidates, cells.rows))
+            places[1].append(texts.places(problem.pseudo_references, cells.columns))
+            places[2].append(np.full(len(cells), source, dtype=np.int64))
+        segment = asks[0][0].id
+        encodings = self._encoded(utility, texts.texts, segment)
+        candidates, references, sources = (np.concatenate(part) for part in places)
+        with _blamed(utility, f"batch of {len(candidates)} pairs", segment) as place:
+            values = np.asarray(utility.compare(encodings, candidates, references, sources), dtype=np.float64)
+        if values.shape != (len(candidates),):
+            raise UtilityError(f"{place}: expected {len(candidates)} values, got an array of shape {values.shape}")
+        self.ledger.scored += len(candidates)
+        return np.split(values, np.cumsum([len(part) for part in places[0]])[:-1].tolist())
+
+    def _encoded(self, utility: EncodedUtility, texts: Sequence[str | None], segment: str) -> list[Any]:
+        """The encodings of distinct texts, from memory or made now."""
+        named = [text or "" for text in texts]
+        unknown = [text for text in named if text not in self._encodings]
+        if unknown:
+            with _blamed(utility, f"batch of {len(unknown)} texts", segment) as place:
+                made = utility.represent(unknown)
+            if len(made) != len(unknown):
+                raise UtilityError(f"{place}: expected {len(unknown)} encodings, got {len(made)}")
+            self.ledger.encoded += len(unknown)
+            self._encodings.add(unknown, made)
+        encodings = [self._encodings[text] for text in named]
+        self._encodings.trim()
+        return encodings
 
     def _pooled(self, utility: PairUtility, asks: CellAsks) -> list[FloatArray]:
         texts = _Interned()
@@ -117,18 +172,71 @@ class Memory:
             self._older, self._recent = self._recent, {}
 
 
-def score_batch(utility: PairUtility, pairs: Sequence[Pair], segment: str) -> FloatArray:
-    """The values of one batch of pairs, checked for their number; failures name the segment."""
-    candidates, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    sources = [pair[2] for pair in pairs]
-    place = f"utility {utility.name!r}, batch of {len(pairs)} pairs (segment {segment!r} among them)"
+class EncodingMemory:
+    """The encodings of the last texts, up to a number of bytes: methods that ask in rounds find theirs again."""
+
+    BYTES = 1 << 31
+
+    def __init__(self, size: int = BYTES) -> None:
+        self._held: dict[str, Any] = {}
+        self._room = size
+
+    def __contains__(self, text: str) -> bool:
+        return text in self._held
+
+    def __getitem__(self, text: str) -> Any:
+        # What is used goes to the end, so that what has lain unused for longest comes first.
+        encoding = self._held[text] = self._held.pop(text)
+        return encoding
+
+    def add(self, texts: Sequence[str], encodings: Sequence[Any]) -> None:
+        """Hold these encodings."""
+        for text, encoding in zip(texts, encodings, strict=True):
+            self._held[text] = encoding
+            self._room -= encoding.nbytes
+
+    def trim(self) -> None:
+        """Forget what has lain unused for longest, until the rest fits."""
+        for text in list(self._held) if self._room < 0 else ():
+            self._room += self._held.pop(text).nbytes
+            if self._room >= 0:
+                return
+
+
+TEXTS_AT_ONCE = 4096
+"""Texts whose encodings are needed at the same time: enough to fill batches, and a bound on memory."""
+
+
+def _groups(asks: CellAsks) -> Iterator[CellAsks]:
+    """The asks in order, a few segments at a time."""
+    start, texts = 0, 0
+    for place, (problem, _) in enumerate(asks):
+        if texts and texts + sum(problem.shape) > TEXTS_AT_ONCE:
+            yield asks[start:place]
+            start, texts = place, 0
+        texts += sum(problem.shape)
+    yield asks[start:]
+
+
+@contextmanager
+def _blamed(utility: Utility, what: str, segment: str) -> Iterator[str]:
+    """Failures of a utility name it, what it was given, and a segment."""
+    place = f"utility {utility.name!r}, {what} (segment {segment!r} among them)"
     try:
-        values = np.asarray(utility.score(candidates, references, sources), dtype=np.float64)
+        yield place
     except MinriskError as error:
         error.add_note(place)
         raise
     except Exception as error:
         raise UtilityError(f"{place}: {type(error).__name__}: {error}") from error
+
+
+def score_batch(utility: PairUtility, pairs: Sequence[Pair], segment: str) -> FloatArray:
+    """The values of one batch of pairs, checked for their number; failures name the segment."""
+    candidates, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    sources = [pair[2] for pair in pairs]
+    with _blamed(utility, f"batch of {len(pairs)} pairs", segment) as place:
+        values = np.asarray(utility.score(candidates, references, sources), dtype=np.float64)
     if values.shape != (len(pairs),):
         got = len(values) if values.ndim == 1 else f"an array of shape {values.shape}"
         raise UtilityError(f"{place}: expected {len(pairs)} values, got {got}")
@@ -140,27 +248,35 @@ class _Interned:
 
     def __init__(self) -> None:
         self._numbers: dict[str | None, int] = {}
-        self._texts: list[str | None] = []
+        self.texts: list[str | None] = []
 
     def keys(self, problem: Problem, cells: Cells, with_source: bool) -> IntArray:
         """One integer a cell; 21 bits a text allow two million distinct texts in one window."""
-        source = self._number(problem.source if with_source else None)
-        rows = np.zeros(problem.shape[0], dtype=np.int64)
-        columns = np.zeros(problem.shape[1], dtype=np.int64)
-        for row in np.unique(cells.rows):
-            rows[row] = self._number(problem.candidates[row])
-        for column in np.unique(cells.columns):
-            columns[column] = self._number(problem.pseudo_references[column])
-        return (rows[cells.rows] << 42) | (columns[cells.columns] << 21) | source
+        source = self.number(problem.source if with_source else None)
+        rows = self.places(problem.candidates, cells.rows)
+        columns = self.places(problem.pseudo_references, cells.columns)
+        return (rows << 42) | (columns << 21) | source
 
     def pair(self, key: int) -> Pair:
         mask = (1 << 21) - 1
-        return self._texts[key >> 42] or "", self._texts[key >> 21 & mask] or "", self._texts[key & mask]
+        return self.texts[key >> 42] or "", self.texts[key >> 21 & mask] or "", self.texts[key & mask]
 
-    def _number(self, text: str | None) -> int:
-        number = self._numbers.setdefault(text, len(self._texts))
-        if number == len(self._texts):
-            self._texts.append(text)
+    def places(self, texts: Sequence[str], chosen: IntArray) -> IntArray:
+        """The numbers of the texts chosen by their positions: (C,). Texts that are not chosen get none."""
+        numbers = np.zeros(len(texts), dtype=np.int64)
+        for place in np.unique(chosen):
+            numbers[place] = self.number(texts[place])
+        return numbers[chosen]
+
+    def numbers(self, texts: Sequence[str]) -> IntArray:
+        """The numbers of texts: (T,)."""
+        return np.array([self.number(text) for text in texts], dtype=np.int64)
+
+    def number(self, text: str | None) -> int:
+        """The number of a text, a new one if it has none."""
+        number = self._numbers.setdefault(text, len(self.texts))
+        if number == len(self.texts):
+            self.texts.append(text)
         return number
 
 

@@ -5,6 +5,8 @@ Subclass the kind that fits; the engine uses the cheapest way that the kind offe
 
     PairUtility    implement `score`: equally long lists in, one value a pair out. The engine pools the pairs of many
                    segments, drops the ones already known, sorts them by length and calls `score` with batches.
+    EncodedUtility implement `represent` (a text as an encoding, at its own cost) and `compare` (pairs of encodings,
+                   cheap). The engine has each distinct text of a window encoded once, many segments together.
     MatrixUtility  implement `matrix` (and `cells` where a few cells can be had faster than all): cells of one
                    segment are scored together, nothing is pooled.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -54,7 +56,9 @@ class Utility(ABC):
         source: str | None = None,
     ) -> FloatArray:
         """Each candidate against G virtual pseudo-references, mixtures of the real ones by `weights` (G, K): (N, G)."""
-        raise InputError(f"utility {self.name!r} cannot fold pseudo-references into one; chrf and bleu can")
+        raise InputError(
+            f"utility {self.name!r} cannot fold pseudo-references into one; chrf, bleu, comet and embedding can"
+        )
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """A vector for each text: (len(texts), d)."""
@@ -105,6 +109,73 @@ class QualityUtility(PairUtility):
 
     def score(self, candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources = None) -> FloatArray:
         return self.quality(candidates, sources if sources is not None else [None] * len(candidates))
+
+
+class EncodedUtility(Utility):
+    """A utility that compares encodings: a text is encoded once, at a cost, and compared with many, cheaply.
+
+    An encoding is an array, a tensor, or anything else that says its size in bytes (`nbytes`).
+    """
+
+    @abstractmethod
+    def represent(self, texts: Sequence[str]) -> Sequence[Any]:
+        """The encodings of texts, all different: one each."""
+
+    @abstractmethod
+    def compare(
+        self, encodings: Sequence[Any], candidates: IntArray, pseudo_references: IntArray, sources: IntArray
+    ) -> FloatArray:
+        """The values of C pairs, given as numbers of encodings, -1 for a source that is not there: (C,)."""
+
+    def fold(self, encodings: Sequence[Any], weights: FloatArray) -> Sequence[Any]:
+        """The encodings of G virtual texts, mixtures of K real ones by `weights` (G, K)."""
+        raise InputError(f"utility {self.name!r} cannot fold pseudo-references into one; comet and embedding can")
+
+    def vectors(self, encodings: Sequence[Any]) -> FloatArray:
+        """Encodings as vectors: (len(encodings), d)."""
+        raise InputError(f"utility {self.name!r} does not encode texts as vectors; comet and embedding do")
+
+    def score(self, candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources = None) -> FloatArray:
+        given = [None] * len(candidates) if sources is None or not self.uses_source else list(sources)
+        texts, numbers = _distinct([*candidates, *pseudo_references, *(text for text in given if text is not None)])
+        places = np.full(len(candidates), -1, dtype=np.int64)
+        places[[text is not None for text in given]] = numbers[len(candidates) + len(pseudo_references) :]
+        pairs = numbers[: len(candidates)], numbers[len(candidates) : len(candidates) + len(pseudo_references)]
+        return self.compare(self.represent(texts), *pairs, places) if texts else np.empty(0)
+
+    def matrix(
+        self, candidates: Sequence[str], pseudo_references: Sequence[str], source: str | None = None
+    ) -> FloatArray:
+        lefts = [candidate for candidate in candidates for _ in pseudo_references]
+        values = self.score(lefts, list(pseudo_references) * len(candidates), [source] * len(lefts))
+        return values.reshape(len(candidates), len(pseudo_references))
+
+    def aggregate(
+        self,
+        candidates: Sequence[str],
+        pseudo_references: Sequence[str],
+        weights: FloatArray,
+        source: str | None = None,
+    ) -> FloatArray:
+        known = [source] if source is not None and self.uses_source else []
+        texts, numbers = _distinct([*candidates, *pseudo_references, *known])
+        encodings = self.represent(texts)
+        rows, columns = numbers[: len(candidates)], numbers[len(candidates) :][: len(pseudo_references)]
+        return self.compare_folded(encodings, rows, columns, int(numbers[-1]) if known else -1, weights)
+
+    def compare_folded(
+        self, encodings: Sequence[Any], rows: IntArray, columns: IntArray, source: int, weights: FloatArray
+    ) -> FloatArray:
+        """Rows against virtual pseudo-references, mixtures of the columns by `weights` (G, K): (R, G)."""
+        folded = self.fold([encodings[column] for column in columns], weights)
+        virtual = np.arange(len(encodings), len(encodings) + len(folded))
+        lefts, rights = np.repeat(rows, len(folded)), np.tile(virtual, len(rows))
+        values = self.compare([*encodings, *folded], lefts, rights, np.full(len(lefts), source, dtype=np.int64))
+        return values.reshape(len(rows), len(folded))
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        distinct, numbers = _distinct(texts)
+        return self.vectors(self.represent(distinct))[numbers]
 
 
 class MatrixUtility(Utility):

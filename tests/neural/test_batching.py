@@ -1,0 +1,232 @@
+"""Packing, memory that does not suffice, tokens, pairs, loading."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the extra `neural` is not installed")
+pytest.importorskip("transformers", reason="the extra `neural` is not installed")
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from neural.models import GOLDEN
+
+import minrisk
+from minrisk.neural import loading, packages
+from minrisk.neural.batching import Packer, out_of_memory, packed
+from minrisk.neural.comet import sparsemax
+from minrisk.neural.matching import TokenVectors, matched
+from minrisk.neural.tokens import Recent, Tokens, clean, cut_pair, pair_layout
+from minrisk.utilities.xcomet import mqm
+
+torch.set_num_threads(1)
+
+
+@given(st.lists(st.integers(0, 60), max_size=80), st.integers(1, 200))
+def test_batches_hold_everything_once_within_the_budget(lengths: list[int], budget: int) -> None:
+    batches = packed(lengths, budget)
+    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[place] for place in batch) <= budget
+    longest = [max(lengths[place] for place in batch) for batch in batches]
+    assert longest == sorted(longest, reverse=True)
+
+
+class Memory:
+    """A device that holds so many tokens at a time."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.sizes: list[int] = []
+
+    def work(self, _: object, batch: list[int]) -> list[int]:
+        self.sizes.append(len(batch))
+        if len(batch) * 10 > self.room:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return [place * place for place in batch]
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_out_of_memory_halves_the_batch_and_goes_on(replicas: int) -> None:
+    device = Memory(60)
+    packer = Packer([None] * replicas, "cpu", 320)
+    assert packer.run([10] * 64, device.work) == [place * place for place in range(64)]
+    assert packer.budget <= 80
+    before = len(device.sizes)
+    packer.run([10] * 64, device.work)
+    assert max(device.sizes[before:]) <= 8
+
+
+def test_a_single_text_that_does_not_fit_is_an_error() -> None:
+    with pytest.raises(minrisk.UtilityError, match="out of memory on a single text of 10 tokens"):
+        Packer([None], "cpu", 40).run([10] * 4, Memory(5).work)
+
+
+def test_other_failures_pass() -> None:
+    def broken(_: object, batch: list[int]) -> list[int]:
+        raise RuntimeError("shapes do not match")
+
+    with pytest.raises(RuntimeError, match="shapes"):
+        Packer([None], "cpu").run([1, 2], broken)
+    assert out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"))
+
+
+def test_tokens_sees_each_text_once() -> None:
+    seen: list[str] = []
+
+    def tokenize(texts: list[str]) -> list[list[int]]:
+        seen.extend(texts)
+        return [[len(text)] for text in texts]
+
+    tokens = Tokens(tokenize)
+    assert tokens.of(["a", "bb", "a", ""]) == [(1,), (2,), (1,), (0,)]
+    assert tokens.of(["bb", "ccc"]) == [(2,), (3,)]
+    assert seen == ["a", "bb", "", "ccc"]
+
+
+def test_recent_memory_is_bounded_and_keeps_what_is_used() -> None:
+    recent = Recent(4)
+    for number in range(40):
+        recent.put(number, number)
+        assert recent.get(0) in (0, None)
+    assert len(recent._recent) + len(recent._older) <= 8
+    assert recent.get(39) == 39
+
+
+def test_clean_leaves_only_what_utf_8_can_hold() -> None:
+    assert clean("a\ud800b") == "a\ufffdb"
+    assert clean("\ud83d\ude00 é") == "😀 é"
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 20))
+def test_pairs_are_cut_token_by_token_from_the_longer(one: int, other: int, room: int) -> None:
+    lengths = [one, other]
+    while sum(lengths) > room:
+        lengths[0 if lengths[0] > lengths[1] else 1] -= 1
+    first, second = cut_pair(list(range(one)), list(range(other)), room, odd_to_first=True)
+    assert [len(first), len(second)] == lengths
+    first, second = cut_pair(list(range(one)), list(range(other)), room)
+    assert abs(len(first) - lengths[0]) <= 1
+    assert len(first) + len(second) == sum(lengths)
+
+
+def test_a_layout_joins_pairs_as_the_tokenizer_does() -> None:
+    for folder in ("nli", "xlmr"):
+        tokenizer = loading.tokenizer_of(str(GOLDEN / folder))
+        layout = pair_layout(tokenizer)
+        first, second = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("the dogs", "a man reads"))
+        whole = tokenizer("the dogs", "a man reads", return_token_type_ids=True)
+        assert layout.joined(first, second) == whole["input_ids"]
+        assert layout.types_of(first, second) == whole["token_type_ids"]
+
+
+@given(st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=12))
+def test_sparsemax_is_the_nearest_point_of_the_simplex(scores: list[float]) -> None:
+    found = sparsemax(torch.tensor(scores)).numpy()
+    assert found.min() >= 0
+    np.testing.assert_allclose(found.sum(), 1, atol=1e-5)
+    # Where it is above zero, it is the scores, moved by one number; where not, they lie below that number.
+    shift = (np.array(scores) - found)[found > 0]
+    np.testing.assert_allclose(shift, shift[0], atol=1e-5)
+    assert (np.array(scores)[found == 0] <= shift[0] + 1e-5).all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "quality"),
+    [([0, 0], 1.0), ([1, 1, 0], 0.96), ([2, 3, 0, 3, 0], 0.4), ([0, 3], 1.0), ([3, 0] * 4, 0.0), ([2, 0, 1], 0.8)],
+)
+def test_quality_by_errors(labels: list[int], quality: float) -> None:
+    assert mqm(np.array(labels)) == pytest.approx(quality)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_matching_is_that_of_each_pair_alone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    texts = []
+    for _ in range(int(rng.integers(1, 40))):
+        vectors = torch.tensor(rng.normal(size=(int(rng.integers(1, 7)), 5)), dtype=torch.float32)
+        weights = torch.tensor(rng.random(len(vectors)), dtype=torch.float32)
+        texts.append(TokenVectors(vectors / vectors.norm(dim=1, keepdim=True), weights / weights.sum()))
+    left, right = rng.integers(len(texts), size=(2, int(rng.integers(1, 300))))
+    found, found_back = matched(texts, left, right)
+    for place in range(len(left)):
+        one, other = texts[left[place]], texts[right[place]]
+        similarity = one.vectors @ other.vectors.T
+        np.testing.assert_allclose(found[place], float((similarity.amax(1) * one.weights).sum()), atol=1e-5)
+        np.testing.assert_allclose(found_back[place], float((similarity.amax(0) * other.weights).sum()), atol=1e-5)
+
+
+def named(name: str) -> type[Exception]:
+    return type(name, (Exception,), {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("GatedRepoError", "is gated: accept its licence .* `hf auth login`"),
+        ("LocalEntryNotFoundError", "the hub cannot be reached; give a local folder, or run `hf download some/model`"),
+        ("RepositoryNotFoundError", "there is no model 'some/model'"),
+        ("HfHubHTTPError", "cannot be had from the hub: it is down"),
+    ],
+)
+def test_what_the_hub_says_becomes_one_line(monkeypatch: pytest.MonkeyPatch, kind: str, message: str) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise named(kind)("it is\ndown")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
+    with pytest.raises(minrisk.InputError, match=message):
+        minrisk.utility("embedding", model="some/model").score(["a"], ["b"])
+
+
+@pytest.mark.parametrize("model", ["./nowhere", "/nowhere/model", "a/b/c", "two words"])
+def test_a_folder_that_is_not_there(model: str) -> None:
+    with pytest.raises(minrisk.InputError, match="there is no model folder"):
+        minrisk.utility("comet", model=model).score(["a"], ["b"], ["c"])
+
+
+def test_offline_a_hub_name_says_what_to_do() -> None:
+    code = (
+        "import minrisk\n"
+        "try: minrisk.utility('bleurt', device='cpu').score(['a'], ['b'])\n"
+        "except minrisk.InputError as error: print(error)"
+    )
+    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": "/nonexistent", "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert "model 'lucadiliello/BLEURT-20' is not on this machine" in done.stdout
+
+
+def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(packages, "import_module", absent)
+    with pytest.raises(minrisk.MissingExtraError, match=r"pip install 'minrisk\[neural\]'"):
+        minrisk.utility("comet", model=str(GOLDEN / "comet")).score(["a"], ["b"], ["c"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "cuda:7"}, "`device` 'cuda:7' is not to be had here; known: auto, cpu"),
+        ({"dtype": "half"}, "`dtype` must be one of"),
+    ],
+)
+def test_bad_devices_and_types(options: dict[str, str], message: str) -> None:
+    with pytest.raises(minrisk.InputError, match=message):
+        minrisk.utility("bertscore", model=str(GOLDEN / "bert"), **options).score(["a"], ["b"])
+
+
+def test_listing_utilities_imports_no_torch() -> None:
+    code = (
+        "import sys\nfrom minrisk.utilities import UTILITIES\n"
+        "for name in UTILITIES: UTILITIES.summary(name)\n"
+        "print([name for name in ('torch', 'transformers', 'sentencepiece') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
