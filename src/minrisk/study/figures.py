@@ -1,0 +1,158 @@
+"""Figures like the paper's, and quality against calls for all methods; drawn from records, as PNG and SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minrisk.errors import MissingExtraError
+from minrisk.study.files import made_folder
+from minrisk.study.records import Records
+from minrisk.study.spectra import PARTS, read_spectra
+from minrisk.study.store import slug
+from minrisk.study.summary import Summary, summarize
+from minrisk.study.tables import REFERENCE, title
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F4F24", "#6A51A3", "#444444")
+"""Okabe and Ito's, told apart by all kinds of colour vision, and three more; markers and dashes differ as well."""
+MARKERS = "osD^vPX<>"
+DASHES = ("-", "--", "-.", ":")
+WIDTH, HEIGHT = 3.35, 2.5
+"""Inches: one column of a two-column page."""
+SETTINGS = {
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "legend.fontsize": 7,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.linewidth": 0.4,
+    "grid.alpha": 0.4,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "minrisk",
+}
+
+
+def write_figures(records: Records, folder: str | Path) -> list[Path]:
+    """Each measure against the budget, one figure for each size, and quality against calls over all sizes."""
+    summaries = summarize(records)
+    written = []
+    for summary in summaries:
+        for measure in records.measures:
+            name = f"{measure.removeprefix('score.')}-N{summary.size}"
+            written += _drawn(folder, name, _against_budget, records, summary, measure)
+    written += _drawn(folder, "regret-calls", _against_calls, records, summaries)
+    return written
+
+
+def write_spectrum_figure(folder: str | Path, target: str | Path) -> list[Path]:
+    """The singular values that a study of spectra left, on a logarithmic scale."""
+    label, spectra = read_spectra(folder)
+    return [
+        path
+        for size, values in spectra.items()
+        for path in _drawn(target, f"spectrum-N{size}", _spectrum, label, size, values)
+    ]
+
+
+def _drawn(folder: str | Path, name: str, draw: Callable[..., None], *content: Any) -> list[Path]:
+    """A figure as PNG and SVG."""
+    try:
+        # By name, so that types are checked alike where it is installed and where it is not.
+        matplotlib: Any = import_module("matplotlib")
+        figure_of: Any = import_module("matplotlib.figure").Figure
+    except ImportError as error:
+        raise MissingExtraError("drawing figures", "study") from error
+    written = []
+    with matplotlib.rc_context(SETTINGS):
+        figure = figure_of(figsize=(WIDTH, HEIGHT), layout="constrained")
+        draw(figure.subplots(), *content)
+        for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+            written.append(made_folder(folder) / f"{slug(name)}.{suffix}")
+            figure.savefig(written[-1], dpi=300, metadata=metadata)
+    return written
+
+
+def _against_budget(axes: Any, records: Records, summary: Summary, measure: str) -> None:
+    """Means over trials with a band of one standard deviation; full MBR as a line across."""
+    budgets = records.budgets
+    places = np.arange(len(budgets))
+    level = summary.mean(REFERENCE, "1", measure)
+    axes.axhline(level, color="black", linewidth=1, linestyle=(0, (5, 2)), label=REFERENCE, zorder=1)
+    for number, method in enumerate(_rivals(records)):
+        means = np.array([summary.mean(method, budget, measure) for budget in budgets])
+        bands = np.array([summary.deviation(method, budget, measure) for budget in budgets])
+        style = _style(number)
+        axes.fill_between(places, means - bands, means + bands, color=style["color"], alpha=0.18, linewidth=0)
+        axes.plot(places, means, label=method, **style)
+    axes.set_xticks(places, budgets)
+    axes.set_xlabel("budget (share of all cells)")
+    arrow = "" if measure == "expected" else " against the human reference"
+    axes.set_ylabel(f"{title(measure)}{arrow}")
+    axes.set_title(f"N = {summary.size}, {records.about['trials']} trials", loc="left")
+    axes.legend(frameon=False, handlelength=2.6)
+
+
+def _against_calls(axes: Any, records: Records, summaries: Sequence[Summary]) -> None:
+    """What the choices fall short of full MBR's, against the calls really made; the largest size that was run."""
+    summary = summaries[-1]
+    least = np.inf
+    for number, method in enumerate(_rivals(records)):
+        budgets = sorted(records.budgets, key=_share)
+        calls = np.array([summary.mean(method, budget, "calls") for budget in budgets])
+        regrets = np.array([summary.mean(method, budget, "regret") for budget in budgets])
+        shown = regrets > 0
+        least = min(least, regrets[shown].min(initial=np.inf))
+        axes.plot(calls[shown], regrets[shown], label=method, **_style(number))
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_xlabel("utility calls a segment")
+    axes.set_ylabel("expected utility short of FMBR")
+    axes.set_title(f"N = {summary.size}; lower left is better", loc="left")
+    columns = 2 if len(_rivals(records)) > 5 else 1
+    axes.legend(frameon=False, handlelength=2.6, ncols=columns, columnspacing=1.0, loc="lower left")
+    if columns == 2 and np.isfinite(least):
+        # Room for the legend below the curves.
+        axes.set_ylim(bottom=least / 12)
+
+
+def _spectrum(axes: Any, label: str, size: int, values: dict[str, Any]) -> None:
+    for number, (part, name) in enumerate(PARTS.items()):
+        shown = values[part][values[part] > 1e-9]
+        style = _style(number) | {"marker": None}
+        axes.plot(np.arange(1, len(shown) + 1), shown, label=name, **style)
+        axes.plot(np.arange(1, len(shown) + 1)[:1], shown[:1], color=style["color"], marker=MARKERS[number])
+    axes.set_yscale("log")
+    axes.set_xlabel("singular value, from the largest")
+    axes.set_ylabel("mean over segments")
+    axes.set_title(f"{label}, {size} samples", loc="left")
+    axes.legend(frameon=False, handlelength=2.6)
+
+
+def _rivals(records: Records) -> list[str]:
+    return [method for method in records.methods if method != REFERENCE]
+
+
+def _style(number: int) -> dict[str, Any]:
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": DASHES[number % len(DASHES)],
+    }
+
+
+def _share(budget: str) -> Fraction:
+    """Shares among themselves, and numbers of calls among themselves."""
+    return Fraction(budget)

@@ -1,0 +1,293 @@
+"""A matrix store: the utilities of all pairs of each segment's pool of samples, computed once.
+
+A folder:
+
+    store.json          what the values are; written last, so that a store that can be opened is complete
+    00007.npy           (D, D) utilities of the distinct texts of the eighth segment's pool, memory-mapped when read
+    00007.samples.npz   index (P,) the distinct text of each sample of the pool, in drawing order; logprobs, if given
+    metrics/bleu.npz    held-out scores of each distinct text against the human reference: (D,) for each segment
+
+P samples of which D differ: duplicates cost nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minrisk.errors import InputError, MinriskError
+from minrisk.formats import read_segments
+from minrisk.problems import merged, problem_of
+from minrisk.seeding import digest
+from minrisk.study.files import made_folder, read_arrays, read_json, write_array, write_arrays, write_json
+from minrisk.types import Cells, FloatArray, IntArray, Segment
+from minrisk.utilities.base import MatrixUtility, QualityUtility, Utility
+from minrisk.utilities.table import Table
+from minrisk.version import __version__
+
+POOL = 1024
+DTYPES = ("float32", "float64")
+PAIRS_AT_ONCE = 1 << 16
+Progress = Callable[[int, int | None], None]
+"""Told how much is done, and of how much if that is known."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """The samples of one segment and the utilities of their pairs, higher better, a perfect score being about 1.
+
+    matrix       (D, D) float64
+    index        (P,) the distinct text of each sample
+    self_values  (D,) u(h, h) where the utility knows it without a call, else NaN
+    logprobs     (P,) or None
+    scores       of each metric: (D,) against the human reference, on the metric's own scale
+    """
+
+    number: int
+    id: str
+    matrix: FloatArray
+    index: IntArray
+    self_values: FloatArray
+    logprobs: FloatArray | None = None
+    scores: dict[str, FloatArray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A complete matrix store; `pool` reads one segment."""
+
+    folder: Path
+    about: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Store:
+        """The store in a folder; one that is not complete is an InputError."""
+        about = read_json(Path(folder) / "store.json", "the description of a matrix store (see `minrisk study matrix`)")
+        if "ids" not in about:
+            raise InputError(f"{folder}: this matrix store is not complete; run `minrisk study matrix` again")
+        return cls(Path(folder), about)
+
+    @property
+    def ids(self) -> list[str]:
+        """The segments, in order."""
+        return list(self.about["ids"])
+
+    @property
+    def unit(self) -> float:
+        """What the metric gives a perfect score, 1 if unknown: methods see values divided by it."""
+        return float(self.about["unit"])
+
+    @property
+    def sign(self) -> float:
+        """1 where higher is better, else -1."""
+        return 1.0 if self.about["higher_is_better"] else -1.0
+
+    @property
+    def signature(self) -> str:
+        """All that decides the values."""
+        return str(self.about["signature"])
+
+    @property
+    def metrics(self) -> list[str]:
+        """The held-out metrics whose scores are there."""
+        return sorted(path.stem for path in (self.folder / "metrics").glob("*.npz"))
+
+    def values(self, number: int) -> np.ndarray[Any, Any]:
+        """The matrix of a segment as the utility gave it, memory-mapped: (D, D)."""
+        path = self.folder / f"{number:05}.npy"
+        try:
+            return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{path}: cannot be read: {error}") from error
+
+    def samples(self, number: int) -> dict[str, np.ndarray[Any, Any]]:
+        """`index`, and `logprobs` if they were given."""
+        return read_arrays(self.folder / f"{number:05}.samples.npz")
+
+    def scores(self, metric: str) -> list[FloatArray]:
+        """The held-out scores of each segment's distinct texts."""
+        archive = read_arrays(self.folder / "metrics" / f"{metric}.npz")
+        return [archive[f"{number:05}"] for number in range(len(self.ids))]
+
+    def pool(self, number: int, scores: dict[str, FloatArray] | None = None, unit: float | None = None) -> Pool:
+        """One segment in memory, its values oriented and divided by the unit."""
+        matrix = np.array(self.values(number), dtype=np.float64) * (self.sign / (unit or self.unit))
+        samples = self.samples(number)
+        known = np.full(len(matrix), np.nan)
+        if self.about["knows_self_values"]:
+            known = np.diagonal(matrix).copy()
+        return Pool(
+            number=number,
+            id=self.ids[number],
+            matrix=matrix,
+            index=samples["index"].astype(np.int64),
+            self_values=known,
+            logprobs=samples.get("logprobs"),
+            scores=scores or {},
+        )
+
+
+def build_store(
+    samples: str | Path | Iterable[Segment],
+    utility: Utility,
+    folder: str | Path,
+    *,
+    pool: int = POOL,
+    dtype: str = "float32",
+    limit: int | None = None,
+    metrics: Sequence[Utility] = (),
+    progress: Progress | None = None,
+) -> Store:
+    """Compute the matrices of a samples file, or go on where an interrupted run stopped.
+
+    utility  any; a `Table` takes values that are there already (hypotheses x hypotheses as given)
+    pool     samples of each segment that are used: the first so many
+    limit    segments that are used: the first so many
+    metrics  also score each text against the human reference by these
+    """
+    if dtype not in DTYPES:
+        raise InputError(f"`dtype` of a matrix store must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    if isinstance(utility, QualityUtility):
+        raise InputError(f"utility {utility.name!r} compares with no pseudo-references: there is no matrix to store")
+    target = made_folder(folder)
+    about = _about(utility, pool, dtype)
+    _check_same(target / "store.json", about["signature"])
+    write_json(target / "store.json", about)
+    segments = islice(read_segments(samples) if isinstance(samples, str | Path) else samples, limit)
+    ids: list[str] = []
+    scores: dict[str, dict[str, FloatArray]] = {metric.name: {} for metric in metrics}
+    for number, segment in enumerate(segments):
+        name = str(number) if segment.id is None else segment.id
+        try:
+            texts = _add_segment(target, number, segment, utility, pool, np.dtype(dtype))
+            for metric in metrics:
+                scores[metric.name][f"{number:05}"] = _against_reference(metric, texts, segment)
+        except MinriskError as error:
+            error.add_note(f"in segment {name!r}")
+            raise
+        ids.append(name)
+        if progress is not None:
+            progress(number + 1, limit)
+    for metric in metrics:
+        write_arrays(made_folder(target / "metrics") / f"{metric.name}.npz", dict(scores[metric.name]))
+    signature = f"{about['signature']}|samples:{_samples_digest(target, ids)}"
+    write_json(target / "store.json", about | {"signature": signature, "ids": ids})
+    return Store.open(target)
+
+
+def import_matrices(
+    path: str | Path, folder: str | Path, *, higher_is_better: bool = True, unit: float = 1.0, dtype: str = "float32"
+) -> Store:
+    """A store of square matrices without texts: an .npz with one for each segment id, or an .npy with one or a stack.
+
+    All samples count as different, and there are no held-out metrics.
+    """
+    try:
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path}: an .npy or .npz of matrices was expected: {error}") from error
+    if isinstance(loaded, np.ndarray):
+        stack = loaded[None] if loaded.ndim == 2 else loaded
+        matrices: dict[str, Any] = {str(number): matrix for number, matrix in enumerate(stack)}
+    else:
+        matrices = {name: loaded[name] for name in loaded.files}
+    segments = []
+    for name, matrix in matrices.items():
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise InputError(f"{path}: matrix {name!r} must be square (samples x samples), got {matrix.shape}")
+        segments.append(Segment(id=name, hypotheses=[str(place) for place in range(len(matrix))]))
+    table = Table(values=matrices, higher_is_better=higher_is_better)
+    store = build_store(segments, table, folder, pool=max(map(len, matrices.values())), dtype=dtype)
+    write_json(store.folder / "store.json", store.about | {"unit": unit})
+    return Store.open(folder)
+
+
+def slug(name: str) -> str:
+    """A name that can be a file's."""
+    return re.sub(r"[^A-Za-z0-9.+=-]+", "-", name).strip("-")
+
+
+def _about(utility: Utility, pool: int, dtype: str) -> dict[str, Any]:
+    known = utility.self_values(["a text"])
+    perfect = float(known[0]) if known is not None else 1.0
+    return {
+        "signature": f"minrisk:{__version__}|utility:{utility.signature()}|pool:{pool}|dtype:{dtype}",
+        "utility": utility.name,
+        "higher_is_better": utility.higher_is_better,
+        "knows_self_values": known is not None,
+        "unit": perfect if perfect > 0 else 1.0,
+        "pool": pool,
+    }
+
+
+def _check_same(path: Path, signature: str) -> None:
+    """An InputError if the folder holds a store of other values."""
+    if not path.exists():
+        return
+    found = str(read_json(path, "the description of a matrix store").get("signature")).partition("|samples:")[0]
+    if found != signature:
+        raise InputError(f"{path.parent}: holds other matrices ({found}); {signature} needs another folder")
+
+
+def _add_segment(
+    target: Path, number: int, segment: Segment, utility: Utility, pool: int, dtype: np.dtype[Any]
+) -> Sequence[str]:
+    """The distinct texts of a segment's pool, its matrix on disk."""
+    if segment.pseudo_references is not None:
+        raise InputError("a study draws candidates and pseudo-references from one pool; leave `pseudo_references` out")
+    given = segment.hypotheses[:pool]
+    texts, index, _ = merged(given)
+    mark = np.frombuffer(digest((segment.id, segment.source, segment.reference, *given)), dtype=np.uint8)
+    done = target / f"{number:05}.samples.npz"
+    if done.exists() and np.array_equal(read_arrays(done).get("digest", np.empty(0)), mark):
+        return texts
+    if isinstance(utility, Table):
+        matrix = _of_table(utility, segment, len(texts))
+    else:
+        matrix = _all_pairs(utility, texts, segment.source)
+    if not np.isfinite(matrix).all():
+        row, column = np.argwhere(~np.isfinite(matrix))[0]
+        raise InputError(f"utility {utility.name!r} gave {matrix[row, column]} for {texts[row]!r}, {texts[column]!r}")
+    write_array(target / f"{number:05}.npy", matrix.astype(dtype))
+    arrays: dict[str, np.ndarray[Any, Any]] = {"index": index.astype(np.int32), "digest": mark}
+    if segment.logprobs is not None:
+        arrays["logprobs"] = np.array(segment.logprobs[:pool])
+    # Written last: where this file is, the matrix is whole.
+    write_arrays(done, arrays)
+    return texts
+
+
+def _all_pairs(utility: Utility, texts: Sequence[str], source: str | None) -> FloatArray:
+    """(D, D); utilities that score pair by pair get a bounded number of them at a time."""
+    if isinstance(utility, MatrixUtility):
+        return utility.matrix(texts, texts, source)
+    step = max(1, PAIRS_AT_ONCE // len(texts))
+    blocks = [utility.matrix(texts[row : row + step], texts, source) for row in range(0, len(texts), step)]
+    return np.concatenate(blocks)
+
+
+def _of_table(table: Table, segment: Segment, size: int) -> FloatArray:
+    """The rows and columns of the first `size` distinct texts."""
+    problem = problem_of(segment, table, Fraction(1))
+    rows = np.repeat(np.arange(size), size)
+    return table.answer(problem, Cells(rows, np.tile(np.arange(size), size))).reshape(size, size)
+
+
+def _against_reference(metric: Utility, texts: Sequence[str], segment: Segment) -> FloatArray:
+    """(D,)"""
+    if segment.reference is None:
+        raise InputError(f"held-out metric {metric.name!r} needs the human `reference`, and the segment has none")
+    return np.asarray(metric.matrix(texts, [segment.reference], segment.source)[:, 0], dtype=np.float64)
+
+
+def _samples_digest(target: Path, ids: Sequence[str]) -> str:
+    """Eight hexadecimal digits that stand for all texts of the store."""
+    marks = (read_arrays(target / f"{number:05}.samples.npz")["digest"].tobytes() for number in range(len(ids)))
+    return digest(marks).hex()[:8]

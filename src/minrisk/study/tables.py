@@ -1,0 +1,162 @@
+"""Tables in the paper's layout: methods down, budgets across, a block for each size; best of a column in bold."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from minrisk.study.records import Records
+from minrisk.study.summary import Summary, compared, higher_is_better
+
+REFERENCE = "FMBR"
+"""Shown on every budget, in no competition with the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table before it is put into Markdown or LaTeX.
+
+    head    labels of the columns after the first two, in groups of `under`
+    blocks  for each: its label, and rows of a label and cells; a cell is a text and whether it is among the best
+    """
+
+    caption: str
+    head: list[str]
+    under: list[str]
+    blocks: list[tuple[str, list[tuple[str, list[tuple[str, bool]]]]]]
+
+
+def results(
+    records: Records, summaries: Sequence[Summary], measures: Sequence[str], *, deviations: bool = False
+) -> Table:
+    """The paper's table of results: each measure's mean over trials under each budget."""
+    budgets, places = records.budgets, {name: decimals(name) for name in measures}
+    blocks = []
+    for summary in summaries:
+        columns = [(budget, measure) for budget in budgets for measure in measures]
+        shown: dict[str, list[str]] = {}
+        for method in records.methods:
+            shown[method] = [
+                f"{summary.mean(method, budget, measure):.{places[measure]}f}"
+                + (f" ±{summary.deviation(method, budget, measure):.{places[measure]}f}" if deviations else "")
+                for budget, measure in columns
+            ]
+        best = [_best(records, summary, *column) for column in columns]
+        rows = [
+            (method, [(text, method in winners) for text, winners in zip(texts, best, strict=True)])
+            for method, texts in shown.items()
+        ]
+        blocks.append((f"N={summary.size}", rows))
+    caption = (
+        f"Mean over {records.about['trials']} trials and {len(records.about['segments'])} segments; "
+        f"{'duplicates kept' if records.about['signature']['keep_duplicates'] else 'duplicates merged'}."
+    )
+    return Table(caption, list(budgets), [title(name) for name in measures], blocks)
+
+
+def significance(records: Records, summary: Summary, measure: str, method: str = "PMBR") -> Table:
+    """The difference of one method from each of the others, with its 95 % interval and p, on each budget."""
+    budgets = records.budgets
+    rows = []
+    for other in records.methods:
+        if other == method:
+            continue
+        cells = []
+        for found in compared(summary, method, other, budgets, measure):
+            text = f"{found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}] p={found.p:.4f}"
+            cells.append((text, found.p < 0.05))
+        rows.append((f"{method} - {other}", cells))
+    caption = (
+        f"{title(measure)}: paired bootstrap over {len(records.about['segments'])} segments, each a mean over trials; "
+        "bold: p < 0.05."
+    )
+    return Table(caption, list(budgets), [""], [(f"N={summary.size}", rows)])
+
+
+def markdown(table: Table) -> str:
+    """As a GitHub table."""
+    several = len(table.under) > 1
+    head = [f"{name} {under}".strip() if several else name for name in table.head for under in table.under]
+    lines = [table.caption, "", f"| | | {' | '.join(head)} |", f"|---|---|{'--:|' * len(head)}"]
+    for label, rows in table.blocks:
+        for number, (name, cells) in enumerate(rows):
+            shown = [f"**{text}**" if best else text for text, best in cells]
+            lines.append(f"| {label if number == 0 else ''} | {name} | {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
+def latex(table: Table) -> str:
+    """With booktabs and multirow, in the layout of the paper's Table 2."""
+    width = len(table.under)
+    columns = "ll" + ("r" * width) * len(table.head)
+    groups = " & ".join(f"\\multicolumn{{{width}}}{{c}}{{{_escaped(name)}}}" for name in table.head)
+    rules = " ".join(
+        f"\\cmidrule(lr){{{3 + place * width}-{2 + (place + 1) * width}}}" for place in range(len(table.head))
+    )
+    lines = [f"% {table.caption}", f"\\begin{{tabular}}{{{columns}}}", "\\toprule", f" & budget & {groups} \\\\", rules]
+    if width > 1:
+        lines.append(f" & & {' & '.join(_escaped(name) for _ in table.head for name in table.under)} \\\\")
+    for label, rows in table.blocks:
+        lines.append("\\midrule")
+        for number, (name, cells) in enumerate(rows):
+            begin = f"\\multirow{{{len(rows)}}}{{*}}{{\\rotatebox[origin=c]{{90}}{{{_escaped(label)}}}}}"
+            shown = [f"\\textbf{{{_escaped(text)}}}" if best else _escaped(text) for text, best in cells]
+            lines.append(f"{begin if number == 0 else ''} & {_escaped(name)} & {' & '.join(shown)} \\\\")
+            if number == 0 and name == REFERENCE and len(rows) > 1:
+                lines.append(f"\\cmidrule{{2-{2 + width * len(table.head)}}}")
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
+
+
+def comma_separated(records: Records, summaries: Sequence[Summary]) -> str:
+    """Everything, a line for each size, method, budget and measure: mean and standard deviation over trials."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["size", "method", "budget", "measure", "mean", "deviation", "trials", "segments"])
+    trials, segments = records.about["trials"], len(records.about["segments"])
+    for summary in summaries:
+        for method, budget in summary.runs:
+            for measure in summary.corpus:
+                numbers = summary.mean(method, budget, measure), summary.deviation(method, budget, measure)
+                shown = [f"{number:.6g}" for number in numbers]
+                writer.writerow([summary.size, method, budget, measure, *shown, trials, segments])
+    return text.getvalue()
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {"md": markdown, "tex": latex}
+
+
+def title(measure: str) -> str:
+    """What a measure is called in tables and figures."""
+    named = {
+        "expected": "expected utility",
+        "regret": "regret",
+        "rank": "place of FMBR's choice",
+        "agreement": "agreement with FMBR",
+    }
+    metrics = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "comet": "COMET", "metricx": "MetricX"}
+    metric = measure.removeprefix("score.")
+    return named.get(measure) or metrics.get(metric, metric)
+
+
+def decimals(measure: str) -> int:
+    """As many as tell methods apart on a scale of 0 to 100."""
+    return 3 if measure in ("agreement", "regret") else 2
+
+
+def _best(records: Records, summary: Summary, budget: str, measure: str) -> list[str]:
+    """The methods that are best as shown, full MBR aside."""
+    rivals = [method for method in records.methods if method != REFERENCE]
+    if len(rivals) < 2:
+        return []
+    up = higher_is_better(measure, bool(records.about["higher_is_better"]))
+    shown = {name: round(summary.mean(name, budget, measure), decimals(measure)) for name in rivals}
+    winner = (max if up else min)(shown.values())
+    return [name for name, value in shown.items() if value == winner]
+
+
+def _escaped(text: str) -> str:
+    for symbol in "&%_#":
+        text = text.replace(symbol, f"\\{symbol}")
+    return text.replace("±", "$\\pm$")

@@ -1,0 +1,44 @@
+"""Figures are drawn from records, the same each time, as PNG and SVG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from minrisk.errors import MissingExtraError
+from minrisk.study.figures import write_figures, write_spectrum_figure
+from minrisk.study.simulation import Design, simulate
+from minrisk.study.spectra import spectrum, write_spectra
+from minrisk.study.store import Store
+
+
+def test_figures_of_a_simulation(store: Store, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    design = Design(methods=("NxK", "SxS"), sizes=(8,), budgets=("1/4", "1/2"), trials=2)
+    records = simulate(store, tmp_path / "records", design, workers=1)
+    written = write_figures(records, tmp_path / "first")
+    assert {path.name for path in written} == {
+        f"{name}.{suffix}"
+        for name in ("expected-N8", "bleu-N8", "chrf-N8", "regret-calls")
+        for suffix in ("png", "svg")
+    }
+    again = write_figures(records, tmp_path / "second")
+    for first, second in zip(written, again, strict=True):
+        assert first.read_bytes() == second.read_bytes()
+    assert b"NxK" in (tmp_path / "first" / "expected-N8.svg").read_bytes()
+
+
+def test_figure_of_a_spectrum(store: Store, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    write_spectra(spectrum(store, [8], workers=1), tmp_path, "chrF")
+    assert len(write_spectrum_figure(tmp_path, tmp_path / "figures")) == 2
+
+
+def test_without_matplotlib_it_is_said_what_to_install(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_spectra(spectrum(store, [8], workers=1), tmp_path, "chrF")
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"minrisk\[study\]"):
+        write_spectrum_figure(tmp_path, tmp_path / "figures")
