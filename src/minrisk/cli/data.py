@@ -1,0 +1,96 @@
+"""fetch test sets, join their sentences into paragraphs, count what they hold"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from minrisk.errors import InputError
+
+EPILOG = """\
+examples:
+  minrisk data wmt22 en-de -o en-de.jsonl
+  minrisk data paragraphs en-de.jsonl --tokenizer spm.model --limit 500 -o paragraphs.jsonl
+  minrisk data stats en-de.jsonl paragraphs.jsonl
+
+Test sets are fetched by sacreBLEU, with the documents of their segments.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `minrisk data`."""
+    parser.usage = "minrisk data {wmt22 PAIR | paragraphs FILE | stats FILE...} [options]"
+    parser.epilog = EPILOG
+    parser.add_argument("what", metavar="WHAT", help="a test set (wmt22, wmt23, ...), paragraphs or stats")
+    parser.add_argument("given", metavar="PAIR_OR_FILE", nargs="+", help="such as en-de; JSON Lines, .gz too")
+    parser.add_argument(
+        "-o", "--output", default="-", metavar="OUT", help="JSON Lines, .gz too (default: standard output)"
+    )
+    joining = parser.add_argument_group("paragraphs")
+    joining.add_argument(
+        "--tokenizer",
+        default="words",
+        metavar="NAME_OR_FILE",
+        help="words, a SentencePiece .model or .spm, or a tokenizer of transformers (default: words)",
+    )
+    joining.add_argument("--limit", type=int, default=500, metavar="N", help="tokens of a paragraph (default: 500)")
+    joining.add_argument(
+        "--measure",
+        choices=("source", "reference", "both"),
+        default="source",
+        help="the text that must stay within the limit (default: source)",
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Do one of the three."""
+    from minrisk import datasets
+
+    if options.what == "stats":
+        _print_statistics(options.given)
+        return
+    if len(options.given) != 1:
+        raise InputError(f"minrisk data {options.what} takes one argument, got {len(options.given)}")
+    if options.what == "paragraphs":
+        if options.limit < 1:
+            raise InputError(f"--limit must be at least 1, got {options.limit}")
+        if options.output != "-" and Path(options.output).resolve() == Path(options.given[0]).resolve():
+            raise InputError(f"{options.output}: is read from; the output must have another name")
+        measured = ("source", "reference") if options.measure == "both" else (options.measure,)
+        count = datasets.counter(options.tokenizer)
+        _write(options, datasets.paragraphs(_read(options.given[0]), count, options.limit, measured))
+        return
+    with redirect_stdout(sys.stderr):
+        records = datasets.wmt(options.what, options.given[0])
+    _write(options, iter(records))
+
+
+def _read(path: str) -> Iterator[dict[str, Any]]:
+    from minrisk.generation.sources import read_sources
+
+    return (source.record for source in read_sources(path))
+
+
+def _write(options: argparse.Namespace, records: Iterator[dict[str, Any]]) -> None:
+    from minrisk.formats import open_output, write_jsonl
+
+    with open_output(options.output) as file:
+        write_jsonl(records, file)
+
+
+def _print_statistics(paths: list[str]) -> None:
+    from minrisk import datasets
+
+    names = [Path(path).name for path in paths]
+    width = max(len("file"), *map(len, names))
+    print(f"{'file':{width}}  segments  documents  words/segment  sentences/segment  joined/segment")
+    for name, path in zip(names, paths):
+        found = datasets.statistics(_read(path))
+        print(
+            f"{name:{width}}  {found.segments:8,}  {found.documents:9,}  {found.words:13.1f}  {found.sentences:17.2f}  "
+            f"{found.joined:14.2f}"
+        )

@@ -1,0 +1,157 @@
+"""Test sets: WMT through sacreBLEU's own downloader, paragraphs out of documents, and what they hold.
+
+A segment is a dictionary with `source`, and where known `reference`, `document` and `id`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minrisk.errors import InputError, MissingExtraError, unknown_name
+
+Record = dict[str, Any]
+Counter = Callable[[str], int]
+SENTENCE_END = re.compile(r"[.!?…。！？]+[\"'”’»)\]]*(?=\s+[^\s\w]*[^\W_a-zа-яё])|[。！？]+(?=\S)")
+"""Marks that end a sentence: full stops and the like before a capital or a number; those of Chinese and Japanese."""
+
+
+def wmt(test_set: str, pair: str) -> list[Record]:
+    """The segments of a test set of sacreBLEU with their documents, as `document`, and the first reference."""
+    try:
+        from sacrebleu.dataset import DATASETS
+    except ImportError as error:
+        raise MissingExtraError("downloading test sets", "data") from error
+    if test_set not in DATASETS:
+        raise unknown_name("test set", test_set, DATASETS)
+    dataset = DATASETS[test_set]
+    if pair not in dataset.langpairs:
+        raise unknown_name(f"language pair of {test_set!r}:", pair, dataset.langpairs)
+    try:
+        names, files = dataset.fieldnames(pair), dataset.get_files(pair)
+        columns = {name: _lines(file) for name, file in zip(names, files)}
+        references = dataset.get_reference_files(pair)
+    except (Exception, SystemExit) as error:  # The downloader ends in many ways, that of sys.exit among them.
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise InputError(
+            f"{test_set} {pair}: cannot be downloaded or read by sacreBLEU ({reason}); offline, put its files where "
+            "sacreBLEU looks for them (the folder named by the environment variable SACREBLEU, else ~/.sacrebleu)"
+        ) from error
+    columns["reference"] = _lines(references[0])
+    return _joined(columns, f"{test_set}-{pair}")
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def _joined(columns: dict[str, list[str]], name: str) -> list[Record]:
+    """Columns of equal length as records."""
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = ", ".join(f"{key}: {len(column)}" for key, column in columns.items())
+        raise InputError(f"{name}: the columns differ in length ({lengths})")
+    named = {"src": "source", "reference": "reference", "docid": "document", "domain": "domain", "origlang": "origlang"}
+    kept = {named[key]: column for key, column in columns.items() if key in named}
+    rows = zip(*kept.values())
+    return [{"id": f"{name}-{number:04d}"} | dict(zip(kept, row)) for number, row in enumerate(rows)]
+
+
+def paragraphs(
+    records: Iterable[Record], count: Counter, limit: int = 500, measured: tuple[str, ...] = ("source",)
+) -> Iterator[Record]:
+    """Consecutive segments of a document joined while they stay within `limit` tokens, never cut.
+
+    count     tokens of a text
+    measured  the texts that must stay within the limit: "source", "reference", or both
+    A segment without a `document` stays alone. A segment above the limit stays alone, whole.
+    """
+    waiting: list[Record] = []
+    for record in records:
+        same = bool(waiting) and record.get("document") is not None and record["document"] == waiting[0].get("document")
+        if same and _fits([*waiting, record], count, limit, measured):
+            waiting.append(record)
+            continue
+        if waiting:
+            yield _paragraph(waiting)
+        waiting = [record]
+    if waiting:
+        yield _paragraph(waiting)
+
+
+def _fits(parts: list[Record], count: Counter, limit: int, measured: tuple[str, ...]) -> bool:
+    return all(count(_text(parts, name)) <= limit for name in measured if all(name in part for part in parts))
+
+
+def _text(parts: list[Record], name: str) -> str:
+    return " ".join(str(part[name]).strip() for part in parts)
+
+
+def _paragraph(parts: list[Record]) -> Record:
+    first = parts[0]
+    joined = {name: _text(parts, name) for name in ("source", "reference") if all(name in part for part in parts)}
+    kept = {name: first[name] for name in ("id", "document", "domain") if name in first}
+    return kept | joined | {"segments": sum(part.get("segments", 1) for part in parts)}
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What the paper's appendix tells of a test set; sentences are counted by `sentences`."""
+
+    segments: int
+    documents: int
+    words: float
+    sentences: float
+    joined: float
+
+
+def statistics(records: Iterable[Record]) -> Statistics:
+    """Segments, documents, and for each segment on average: words, sentences and segments joined in it."""
+    given = list(records)
+    if not given:
+        raise InputError("no segments")
+    size = len(given)
+    return Statistics(
+        segments=size,
+        documents=len({record["document"] for record in given if record.get("document") is not None}),
+        words=sum(len(record["source"].split()) for record in given) / size,
+        sentences=sum(sentences(record["source"]) for record in given) / size,
+        joined=sum(record.get("segments", 1) for record in given) / size,
+    )
+
+
+def sentences(text: str) -> int:
+    """How many sentences a text has, judged by its marks and the capitals after them."""
+    return 1 + len(SENTENCE_END.findall(text.strip()))
+
+
+def counter(tokenizer: str) -> Counter:
+    """Counts the tokens of a text: "words", a SentencePiece file (.model, .spm), or a tokenizer of transformers."""
+    if tokenizer == "words":
+        return lambda text: len(text.split())
+    try:
+        if tokenizer.endswith((".model", ".spm")):
+            return _pieces(tokenizer)
+        import transformers
+    except ImportError as error:
+        raise MissingExtraError(f"the tokenizer {tokenizer!r}", "neural") from error
+    transformers.utils.logging.set_verbosity_error()
+    try:
+        loaded: Any = transformers.AutoTokenizer.from_pretrained(tokenizer)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise InputError(f"{tokenizer}: no tokenizer can be loaded: {' '.join(str(error).split())[:300]}") from error
+    return lambda text: len(loaded(text, add_special_tokens=False).input_ids)
+
+
+def _pieces(path: str) -> Counter:
+    import sentencepiece
+
+    if not Path(path).is_file():
+        raise InputError(f"{path}: cannot be read: no such file")
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_file=path)
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{path}: is no SentencePiece model") from error
+    return lambda text: len(processor.encode(text))

@@ -1,0 +1,57 @@
+"""What is wanted for each source, whoever makes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from minrisk.errors import InputError
+from minrisk.generation.sampling import Sampling
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What is drawn for each source.
+
+    samples         how many; with `distinct`, how many different texts
+    sampling        the distribution; None: the best by beam search with so many beams (1: greedy)
+    length_penalty  of beam search: above 0 favours long texts
+    longest         tokens a sample may have
+    batch           prefixes at a time; None: as many as fit
+    """
+
+    samples: int = 1024
+    sampling: Sampling | None = field(default_factory=Sampling)
+    beams: int = 1
+    length_penalty: float = 1.0
+    distinct: bool = False
+    longest: int = 256
+    seed: int = 0
+    batch: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("samples", "beams", "longest"):
+            if getattr(self, name) < 1:
+                raise InputError(f"`{name}` must be at least 1, got {getattr(self, name)}")
+        if self.sampling is None and self.samples > self.beams:
+            raise InputError(f"beam search gives at most as many texts as it has beams: {self.beams}")
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What is written beside the samples."""
+        if self.sampling is None:
+            found: dict[str, object] = {"search": "beam" if self.beams > 1 else "greedy", "beams": self.beams}
+            return found | {"length_penalty": self.length_penalty, "max_new_tokens": self.longest}
+        drawn = {"samples": self.samples, "distinct": self.distinct, **self.sampling.settings}
+        return {**drawn, "max_new_tokens": self.longest, "seed": self.seed}
+
+
+class Keeper(Protocol):
+    """Keeps the parts of records that are not done, so that a run which ends in between need not ask for them again.
+
+    Records are counted as their sources were given, from 0.
+    """
+
+    def receive(self, number: int, received: list[Any]) -> None: ...
+
+    def received(self, number: int) -> list[Any]: ...

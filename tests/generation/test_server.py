@@ -1,0 +1,306 @@
+"""Samples from servers that work, lack things, fail and lie."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("httpx")
+
+from generation.scripted import Answer, Script, choices, serving
+
+from minrisk.cli.main import main
+from minrisk.errors import InputError, MinriskError
+from minrisk.generation.prompting import Prompt
+from minrisk.generation.sampling import Sampling
+from minrisk.generation.server import Endpoint, ServerModel, _asked_wait, _wait
+from minrisk.generation.sources import Source
+from minrisk.generation.wish import Wish
+
+SOURCES = [Source(f"source {number}", str(number)) for number in range(5)]
+PROMPT = Prompt(template="{source} ={target}\n")
+KEY = "sk-very-secret"
+
+
+class Kept:
+    """A keeper in memory."""
+
+    def __init__(self) -> None:
+        self.parts: dict[int, list[Any]] = {}
+
+    def receive(self, number: int, received: list[Any]) -> None:
+        self.parts.setdefault(number, []).extend(received)
+
+    def received(self, number: int) -> list[Any]:
+        return list(self.parts.get(number, []))
+
+
+class Ask:
+    """Samples from a scripted server, with what was asked and waited for on the way."""
+
+    def __init__(self, script: Script, prompt: Prompt = PROMPT, **settings: Any) -> None:
+        self.script, self.prompt, self.settings = script, prompt, settings
+        self.waits: list[float] = []
+        self.kept = Kept()
+
+    async def pause(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+    def __call__(self, samples: int = 6, sources: Any = SOURCES, **wish: Any) -> list[dict[str, Any]]:
+        wish = {"sampling": Sampling("ancestral"), "longest": 20} | wish
+        with serving(self.script) as self.server:
+            endpoint = Endpoint(self.server.url, "m", KEY, pause=self.pause, **self.settings)
+            self.model = ServerModel(endpoint, self.prompt)
+            return list(self.model.records(sources, Wish(samples=samples, **wish), self.kept))
+
+
+def good(number: int, body: dict[str, Any]) -> Answer:
+    return choices(body)
+
+
+def test_one_request_with_n_choices_where_n_is_honoured() -> None:
+    ask = Ask(good)
+    records = ask()
+    assert [record["id"] for record in records] == [source.id for source in SOURCES]
+    assert all(len(set(record["hypotheses"])) == 6 for record in records)
+    assert all(record["logprobs"] == [-1.75] * 6 for record in records)
+    assert len(ask.server.bodies) == 5
+    body = next(body for body in ask.server.bodies if body["prompt"].startswith("source 0"))
+    seed = body.pop("seed")
+    assert body == {
+        "model": "m",
+        "max_tokens": 20,
+        "prompt": "source 0 =",
+        "n": 6,
+        "stop": ["\n"],
+        "logprobs": 1,
+        "temperature": 1.0,
+        "top_p": 1.0,
+    }
+    assert records[0]["hypotheses"][0] == f"text {seed}-0"
+    assert set(ask.server.paths) == {"/v1/completions"}
+    assert set(ask.server.keys) == {f"Bearer {KEY}"}
+    assert ask.model.warnings == []
+
+
+def test_a_chat() -> None:
+    ask = Ask(good, Prompt(template="{source}", chat=True, instruction="be brief"))
+    assert all(record["logprobs"] == [-1.75] * 6 for record in ask())
+    assert set(ask.server.paths) == {"/v1/chat/completions"}
+    assert [turn["role"] for turn in ask.server.bodies[0]["messages"]] == ["system", "user"]
+    assert ask.server.bodies[0]["logprobs"] is True
+
+
+@pytest.mark.parametrize("given", [1, 2, 4])
+def test_fewer_choices_than_were_asked_for_are_found_out(given: int) -> None:
+    ask = Ask(lambda number, body: choices(body, min(given, body.get("n", 1))))
+    records = ask(samples=11)
+    assert all(len(set(record["hypotheses"])) == 11 for record in records)
+    assert len({body["seed"] for body in ask.server.bodies}) == len(ask.server.bodies)
+    assert ask.model.warnings == [f"the server gives {given} of 11 choices a request; it is asked repeatedly"]
+
+
+def test_the_same_samples_for_the_same_seed() -> None:
+    first, again, other = Ask(good)(), Ask(good)(sources=SOURCES[::-1])[::-1], Ask(good)(seed=1)
+    assert first == again
+    assert first != other
+
+
+def test_too_large_an_n_is_halved() -> None:
+    def script(number: int, body: dict[str, Any]) -> Answer:
+        many = body.get("n", 1) > 3
+        return (400, {"error": {"message": "n must be at most 3"}}) if many else choices(body)
+
+    ask = Ask(script)
+    assert all(len(record["hypotheses"]) == 13 for record in ask(samples=13))
+
+
+def test_without_logprobs() -> None:
+    ask = Ask(lambda number, body: choices(body, logprobs=False))
+    assert all("logprobs" not in record for record in ask())
+
+    def refuses(number: int, body: dict[str, Any]) -> Answer:
+        return (400, {"error": {"message": "logprobs are not supported"}}) if "logprobs" in body else choices(body)
+
+    ask = Ask(refuses)
+    assert all("logprobs" not in record and len(record["hypotheses"]) == 6 for record in ask())
+    assert ask.model.warnings == ["the server gives no log-probabilities"]
+
+
+def test_no_more_requests_at_a_time_than_allowed() -> None:
+    ask = Ask(lambda number, body: choices(body, 1), concurrency=3)
+    ask(samples=9)
+    assert ask.server.most_together <= 3
+
+
+TROUBLES: dict[str, Answer] = {
+    "cut": None,
+    "busy": (503, {"error": "loading"}),
+    "limited": (429, {"error": {"message": "slow down"}}, {"Retry-After": "7"}),
+    "no JSON": (200, b"<html>gateway</html>"),
+    "half JSON": (200, b'{"choices": [{"te', {"Content-Length": "400"}),
+    "no choices": (200, {"choices": []}),
+    "no list": (200, {"choices": None}),
+    "another shape": (200, [1, 2]),
+    "no text": (200, {"choices": [{"index": 0}]}),
+    "null text": (200, {"choices": [{"index": 0, "text": None}]}),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_trouble_that_passes(trouble: str) -> None:
+    ask = Ask(lambda number, body: TROUBLES[trouble] if number % 3 == 0 else choices(body))
+    assert all(len(set(record["hypotheses"])) == 6 for record in ask())
+    assert ask.waits
+    assert all(wait >= (7 if trouble == "limited" else 0.25) for wait in ask.waits)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_trouble_that_stays_ends_the_run_and_loses_nothing(trouble: str) -> None:
+    def script(number: int, body: dict[str, Any]) -> Answer:
+        return TROUBLES[trouble] if number >= 7 else choices(body, 1)
+
+    ask = Ask(script, retries=2, concurrency=2)
+    with pytest.raises(MinriskError, match=r"http://127.*: no answer after 3 tries .*the same command goes on"):
+        ask(samples=9)
+    assert sum(len(parts) for parts in ask.kept.parts.values()) == 7
+    kept = ask.kept
+    ask = Ask(lambda number, body: choices(body, 1))
+    ask.kept = kept
+    before = {number: list(parts) for number, parts in kept.parts.items()}
+    records = ask(samples=9)
+    assert len(ask.server.bodies) == 5 * 9 - 7
+    for number, parts in before.items():
+        assert {text.strip() for text, *_ in parts} <= set(records[number]["hypotheses"])
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (401, "the key is missing or refused; name its variable"),
+        (404, "has no such address or model, status 404: no model m"),
+        (400, "refuses the request, status 400: no model m"),
+    ],
+)
+def test_what_is_refused_is_not_repeated_and_the_key_is_not_shown(status: int, message: str) -> None:
+    ask = Ask(lambda number, body: (status, {"error": {"message": f"no model m for {KEY}"}}))
+    with pytest.raises(MinriskError, match=message) as caught:
+        ask(samples=1, sources=SOURCES[:1])
+    assert len(ask.server.bodies) <= 2
+    assert KEY not in str(caught.value)
+    assert KEY not in repr(ask.model.endpoint)
+
+
+def test_a_server_that_is_not_there() -> None:
+    with serving(good) as server:
+        url = server.url
+    ask = Ask(good)
+    model = ServerModel(Endpoint(url, "m", retries=1, pause=ask.pause), PROMPT)
+    with pytest.raises(MinriskError, match=r"no answer after 2 tries \(ConnectError"):
+        list(model.records(SOURCES, Wish(samples=2, sampling=Sampling("ancestral"))))
+
+
+def test_a_server_that_stays_greedy_is_noticed() -> None:
+    def script(number: int, body: dict[str, Any]) -> Answer:
+        return choices({name: value for name, value in body.items() if name != "seed"}, 1)
+
+    ask = Ask(script)
+    assert ask(samples=16, sources=SOURCES[:1])[0]["hypotheses"] == ["greedy"] * 16
+    assert any("may decode greedily" in warning for warning in ask.model.warnings)
+
+
+def test_greedy_and_cut_off() -> None:
+    def script(number: int, body: dict[str, Any]) -> Answer:
+        answer = choices(body)
+        assert answer is not None
+        answer[1]["choices"][0]["finish_reason"] = "length"
+        return answer
+
+    ask = Ask(script)
+    (record,) = ask(samples=1, sampling=None, sources=SOURCES[:1])
+    assert record["unfinished"] == [0]
+    assert ask.server.bodies[0]["temperature"] == 0.0
+    assert "seed" not in ask.server.bodies[0]
+
+
+def test_distinct() -> None:
+    def script(number: int, body: dict[str, Any]) -> Answer:
+        answer = choices(body, 1)
+        assert answer is not None
+        answer[1]["choices"][0]["text"] = f" {body['seed'] % 3}"
+        return answer
+
+    (record,) = Ask(script)(samples=3, distinct=True, sources=SOURCES[:1])
+    assert sorted(record["hypotheses"]) == ["0", "1", "2"]
+    assert sum(record["weights"]) >= 3
+    (record,) = Ask(script)(samples=4, distinct=True, sources=SOURCES[:1])
+    assert len(record["hypotheses"]) == 3
+    assert sum(record["weights"]) >= 4 * 32
+
+
+@pytest.mark.parametrize(
+    ("sampling", "option"), [(Sampling("top-p", 0.8), ("top_p", 0.8)), (Sampling("top-k", 7), ("top_k", 7))]
+)
+def test_options_of_requests(sampling: Sampling, option: tuple[str, Any]) -> None:
+    ask = Ask(good, options={"do_sample": True})
+    ask(sampling=sampling)
+    assert ask.server.bodies[0][option[0]] == option[1]
+    assert ask.server.bodies[0]["do_sample"] is True
+
+
+@pytest.mark.parametrize("wish", [{"sampling": Sampling("epsilon")}, {"sampling": None, "beams": 4}])
+def test_what_no_server_offers(wish: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="servers offer no"):
+        Ask(good)(samples=2, **wish)
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:8000", "ftp://a/v1", "http://user:word@host/v1", "http://host/v1?key=secret"]
+)
+def test_bad_addresses(url: str) -> None:
+    with pytest.raises(InputError, match="`server` must") as caught:
+        Endpoint(url, "m")
+    assert "word" not in str(caught.value).replace("password", "")
+    assert "secret" not in str(caught.value)
+
+
+def test_waits() -> None:
+    assert 0.25 <= _wait(0, 0) <= 0.5
+    assert 30 <= _wait(20, 0) <= 60
+    assert _wait(0, 30) == 30
+    assert _wait(0, 1e9) == 900
+    assert _asked_wait("2.5") == 2.5
+    assert _asked_wait("Wed, 21 Oct 2015 07:28:00 GMT") == 0
+    assert _asked_wait("Wed, 21 Oct 2215 07:28:00 GMT") > 1e9
+    assert _asked_wait("soon") == _asked_wait(None) == 0
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_KEY", KEY)
+    Path("news.txt").write_text("one\ntwo\n")
+    dead = False
+
+    def script(number: int, body: dict[str, Any]) -> Answer:
+        return (400, {"error": "broken"}) if dead and "two" in body["prompt"] else choices(body, 1)
+
+    with serving(script) as server:
+        given = ("generate", "news.txt", "--server", server.url, "--model", "m", "--prompt", "{source} ->{target}\\n")
+        given = (*given, "--samples", "4", "--key-variable", "MY_KEY", "--server-set", "top_k=-1", "-o", "out.jsonl")
+        dead = True
+        assert main(given) == 2
+        captured = capsys.readouterr()
+        assert "status 400: broken" in captured.err
+        assert KEY not in captured.err + Path("out.jsonl.partial").read_text()
+        dead = False
+        assert main(given) == 0
+        assert sum("one" in body["prompt"] for body in server.bodies) == 4
+    found = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert [len(each["hypotheses"]) for each in found] == [4, 4]
+    assert found[0]["generation"]["server"] == server.url
+    assert server.bodies[0]["top_k"] == -1
+    assert KEY not in Path("out.jsonl").read_text()
+    assert sorted(path.name for path in Path().iterdir()) == ["news.txt", "out.jsonl"]
