@@ -153,8 +153,8 @@ def places_of(folder: Path, grid: Grid, number: int, trial: int) -> FloatArray:
 def tuned_method(path: str | Path, unit: float = 1.0) -> tuple[Pmbr, tuple[str, ...]]:
     """The method that a tuned configuration holds, and the ids of the segments that it was tuned on.
 
-    unit  the method is for values that have been divided by this. The published procedure depends on the scale: values c
-          times as large are completed alike with c times the regularization.
+    unit  the method is for values that have been divided by this. The published procedure depends on the scale: values
+          c times as large are completed alike with c times the regularization.
     """
     content: dict[str, Any] = read_json(Path(path), "a tuned configuration (see `minrisk study tune`)")
     options = content.get("options")
