@@ -6,6 +6,7 @@ A segment is a dictionary with `source`, and where known `reference`, `document`
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,7 +140,10 @@ def counter(tokenizer: str) -> Counter:
         raise MissingExtraError(f"the tokenizer {tokenizer!r}", "neural") from error
     transformers.utils.logging.set_verbosity_error()
     try:
-        loaded: Any = transformers.AutoTokenizer.from_pretrained(tokenizer)
+        with warnings.catch_warnings():
+            # Marian's tokenizer recommends a normalizer that it never calls.
+            warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
+            loaded: Any = transformers.AutoTokenizer.from_pretrained(tokenizer)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise InputError(f"{tokenizer}: no tokenizer can be loaded: {' '.join(str(error).split())[:300]}") from error
     return lambda text: len(loaded(text, add_special_tokens=False).input_ids)

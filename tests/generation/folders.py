@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,15 @@ def marian(folder: Path, **changes: Any) -> Path:
     pieces = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
     names = ["</s>", "<unk>", *(pieces.id_to_piece(number) for number in range(3, len(pieces))), ">>deu<<", "<pad>"]
     (folder / "vocab.json").write_text(json.dumps({name: number for number, name in enumerate(names)}))
-    tokenizer = MarianTokenizer(
-        source_spm=str(folder / "source.spm"),
-        target_spm=str(folder / "target.spm"),
-        vocab=str(folder / "vocab.json"),
-        model_max_length=64,
-    )
+    with warnings.catch_warnings():
+        # It recommends a normalizer that it never calls.
+        warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
+        tokenizer = MarianTokenizer(
+            source_spm=str(folder / "source.spm"),
+            target_spm=str(folder / "target.spm"),
+            vocab=str(folder / "vocab.json"),
+            model_max_length=64,
+        )
     tokenizer.save_pretrained(folder)
     pad = len(names) - 1
     special = {"vocab_size": len(names), "eos_token_id": 0, "pad_token_id": pad, "decoder_start_token_id": pad}
