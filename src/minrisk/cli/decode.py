@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
 from typing import IO, TYPE_CHECKING
 
+from minrisk.cli.options import add_input_arguments, count, text_layout, whole
 from minrisk.configuration import parse_settings
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="multiplicity: how often a text was sampled (default); logprob, logprob-normalized: the model's",
     )
-    choice.add_argument("--seed", type=_whole, default=0, help="of all that is drawn at random (default: 0)")
+    choice.add_argument("--seed", type=whole, default=0, help="of all that is drawn at random (default: 0)")
     output = parser.add_argument_group("output")
     output.add_argument(
         "--format",
@@ -65,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FORMAT",
         help="jsonl, or text: one chosen text a line (default: text if OUT is a .txt, else jsonl)",
     )
-    output.add_argument("--nbest", type=_count, metavar="K", help="also the K best texts of each segment (jsonl)")
+    output.add_argument("--nbest", type=count, metavar="K", help="also the K best texts of each segment (jsonl)")
     output.add_argument(
         "--selection", default="best", metavar="NAME", help="what the K are: best (default), diverse or medoids"
     )
@@ -75,25 +76,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     output.add_argument("--signature", action="store_true", help="also print what decides the outcome, for papers")
     output.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
-    _add_input_arguments(parser.add_argument_group("input"))
-
-
-def _add_input_arguments(samples: argparse._ArgumentGroup) -> None:
+    samples = parser.add_argument_group("input")
+    add_input_arguments(samples)
     samples.add_argument(
-        "--input-format",
-        choices=("jsonl", "text", "parquet"),
-        metavar="FORMAT",
-        help="jsonl, text or parquet (default: what name and content tell)",
-    )
-    samples.add_argument("--num-candidates", type=_count, metavar="N", help="flat text: lines that make a segment")
-    samples.add_argument("--sources", metavar="FILE", help="flat text: one source a line")
-    samples.add_argument("--logprobs", metavar="FILE", help="flat text: one number a line, for each candidate")
-    samples.add_argument("--pseudo-references", metavar="FILE", help="flat text: what to compare with instead")
-    samples.add_argument(
-        "--num-pseudo-references", type=_count, metavar="K", help="flat text: lines of that file that make a segment"
-    )
-    samples.add_argument(
-        "--window", type=_count, default=256, metavar="SEGMENTS", help="worked on at once (default: 256)"
+        "--window", type=count, default=256, metavar="SEGMENTS", help="worked on at once (default: 256)"
     )
 
 
@@ -105,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
     from minrisk.scoring import Ledger
 
     begin = time.perf_counter()
-    layout = _layout(options)
+    layout = text_layout(options)
     format = _checked_format(options, layout)
     configuration = _configuration(options)
     ledger = Ledger()
@@ -181,18 +167,6 @@ def _configuration(options: argparse.Namespace) -> Configuration:
     return Configuration(chosen, method(name, **settings), options.budget, options.weights, options.seed)
 
 
-def _layout(options: argparse.Namespace) -> TextLayout:
-    from minrisk.formats import TextLayout
-
-    return TextLayout(
-        num_candidates=options.num_candidates,
-        sources=options.sources,
-        logprobs=options.logprobs,
-        pseudo_references=options.pseudo_references,
-        num_pseudo_references=options.num_pseudo_references,
-    )
-
-
 def _flushed(decisions: Iterable[Decision], file: IO[bytes]) -> Iterator[Decision]:
     """The decisions, each on its way to the reader of a pipe before the next is waited for."""
     for decision in decisions:
@@ -209,16 +183,3 @@ def _summary(ledger: Ledger, seconds: float) -> str:
         f"{seconds:.2f} s: scoring {ledger.seconds_scoring:.2f}, methods {ledger.seconds_planning:.2f}, "
         f"reading, writing and start {other:.2f}"
     )
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"a whole number is needed, got {text!r}") from None
-
-
-def _count(text: str) -> int:
-    if (number := _whole(text)) < 1:
-        raise argparse.ArgumentTypeError(f"at least 1 is needed, got {text!r}")
-    return number

@@ -1,0 +1,54 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from minrisk.formats import TextLayout
+
+
+def add_input_arguments(samples: argparse._ArgumentGroup) -> None:
+    """How samples are read."""
+    samples.add_argument(
+        "--input-format",
+        choices=("jsonl", "text", "parquet"),
+        metavar="FORMAT",
+        help="jsonl, text or parquet (default: what name and content tell)",
+    )
+    samples.add_argument("--num-candidates", type=count, metavar="N", help="flat text: lines that make a segment")
+    samples.add_argument("--sources", metavar="FILE", help="flat text: one source a line")
+    samples.add_argument("--logprobs", metavar="FILE", help="flat text: one number a line, for each candidate")
+    samples.add_argument("--pseudo-references", metavar="FILE", help="flat text: what to compare with instead")
+    samples.add_argument(
+        "--num-pseudo-references", type=count, metavar="K", help="flat text: lines of that file that make a segment"
+    )
+
+
+def text_layout(options: argparse.Namespace) -> TextLayout:
+    """How flat text holds segments."""
+    from minrisk.formats import TextLayout
+
+    return TextLayout(
+        num_candidates=options.num_candidates,
+        sources=options.sources,
+        logprobs=options.logprobs,
+        pseudo_references=options.pseudo_references,
+        num_pseudo_references=options.num_pseudo_references,
+    )
+
+
+def whole(text: str) -> int:
+    """A whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a whole number is needed, got {text!r}") from None
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1."""
+    if (number := whole(text)) < 1:
+        raise argparse.ArgumentTypeError(f"at least 1 is needed, got {text!r}")
+    return number
