@@ -29,7 +29,7 @@ LAYERS = (
     {"engine"},
     {"decoding", "evaluation"},
     {"selection", "formats"},
-    {"testing", "study", "generation", "datasets"},
+    {"testing", "study", "generation", "datasets", "planning"},
     {"cli"},
     {"__main__", "__init__"},
 )

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
-from minrisk.cli import catalogue, data, decode, evaluate, generate, study, translate
+from minrisk.cli import catalogue, data, decode, evaluate, generate, plan, study, translate
 from minrisk.errors import InputError, MinriskError, unknown_name
 from minrisk.version import __version__
 
@@ -25,6 +25,7 @@ class Command(Protocol):
 
 COMMANDS: dict[str, Command] = {
     "decode": decode,
+    "plan": plan,
     "evaluate": evaluate,
     "generate": generate,
     "translate": translate,
