@@ -147,9 +147,13 @@ def overlap(candidates: Sequence[str], pseudo_references: Sequence[str]) -> list
     return [float(len(set(one) & set(other))) for one, other in zip(candidates, pseudo_references, strict=True)]
 
 
-@pytest.mark.parametrize("utility", ["overlap", "letters"])
-def test_a_metric_can_be_timed(utility: str, samples: str, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["plan", samples, "--utility", f"{__file__}:{utility}", "--method", "pmbr", "--measure"]
+@pytest.mark.parametrize("utility", ["overlap", "letters", "chrf"])
+def test_a_metric_can_be_timed(
+    utility: str, samples: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minrisk.planning.SECONDS_MEASURED", 0.01)
+    name = utility if utility == "chrf" else f"{__file__}:{utility}"
+    arguments = ["plan", samples, "--utility", name, "--method", "pmbr", "--measure"]
     assert main([*arguments, "--format", "markdown"]) == 0
     printed = capsys.readouterr()
     assert "measured here: " in printed.err
