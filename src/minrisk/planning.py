@@ -360,7 +360,7 @@ def measured(found: Survey, utility: Utility, seed: int = 0) -> tuple[float, flo
             sources.append(segment.source)
     if isinstance(utility, MatrixUtility):
         size = sum(len(segment.hypotheses) * len(segment.columns_given) for segment in found.kept)
-        return size * _rate(lambda count: [_matrices(utility, found.kept) for _ in range(count)], 1 << 16), None
+        return size * _rate(lambda count: _matrices(utility, found.kept, count), 1 << 16), None
     utility.score(lefts[:1], rights[:1], sources[:1])  # Loads the model.
     if isinstance(utility, EncodedUtility):
         texts = list(dict.fromkeys([*lefts, *rights]))
@@ -371,8 +371,8 @@ def measured(found: Survey, utility: Utility, seed: int = 0) -> tuple[float, flo
     return _rate(lambda count: utility.score(lefts[:count], rights[:count], sources[:count]), len(lefts)), None
 
 
-def _matrices(utility: Utility, segments: Sequence[Segment]) -> None:
-    for segment in segments:
+def _matrices(utility: Utility, segments: Sequence[Segment], times: int) -> None:
+    for segment in [*segments] * times:
         utility.matrix(segment.hypotheses, segment.columns_given, segment.source)
 
 
