@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,22 @@ def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
     script = f"{code}\nimport sys\nprint([name for name in {heavy} if name in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
+
+
+def test_every_extra_that_is_named_can_be_installed() -> None:
+    root = Path(__file__).resolve().parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    called = {
+        node.args[-1].value
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "MissingExtraError"
+        if isinstance(node.args[-1], ast.Constant)
+    }
+    pages = [*root.glob("*.md"), *(root / "docs").glob("*.md")]
+    written = {name for page in pages for name in re.findall(r"minrisk\[(\w+)\]", page.read_text(encoding="utf-8"))}
+    assert "neural" in called & written
+    assert called | written <= set(project["optional-dependencies"])
 
 
 def test_every_command_has_a_summary() -> None:

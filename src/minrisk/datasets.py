@@ -25,7 +25,7 @@ def wmt(test_set: str, pair: str) -> list[Record]:
     try:
         from sacrebleu.dataset import DATASETS
     except ImportError as error:
-        raise MissingExtraError("downloading test sets", "data") from error
+        raise MissingExtraError("downloading test sets", "sacrebleu") from error
     if test_set not in DATASETS:
         raise unknown_name("test set", test_set, DATASETS)
     dataset = DATASETS[test_set]
