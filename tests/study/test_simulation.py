@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +22,7 @@ from minrisk.study.report import write_tables
 from minrisk.study.simulation import Design, paper_sizes, run_shard, simulate
 from minrisk.study.store import Store, import_matrices
 from minrisk.study.summary import bootstrap, compared, higher_is_better, summarize
-from minrisk.study.tables import latex, markdown, results
+from minrisk.study.tables import decimals, latex, markdown, results
 from minrisk.study.trials import concluded, draw_samples, full_values, outcomes
 from minrisk.types import Segment
 from minrisk.utilities.chrf import ChrF
@@ -248,6 +249,35 @@ def test_tables_are_in_the_papers_layout(records: Records, tmp_path: Path) -> No
     assert {path.suffix for path in written} == {".md", ".tex", ".csv"}
     lines = (tmp_path / "summary.csv").read_text().splitlines()
     assert len(lines) == 1 + 2 * 7 * len(summarize(records)[0].corpus)
+    with (tmp_path / "results.csv").open(newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["", "", *(f"{budget} {metric}" for budget in ("1/8", "1/2") for metric in ("BLEU", "chrF"))]
+    cells = [[label, name, *(text for text, _ in given)] for label, rows in table.blocks for name, given in rows]
+    assert rows == cells
+
+
+def test_all_pairs_of_methods_are_compared(records: Records, tmp_path: Path) -> None:
+    write_tables(records, tmp_path)
+    with (tmp_path / "comparisons.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 3 * 6 * 2  # sizes, measures, pairs of four methods, budgets
+    summary = summarize(records)[0]
+    row = next(row for row in rows if (row["method"], row["other"], row["budget"]) == ("NxK", "SxS", "1/2"))
+    found = compared(summary, "NxK", "SxS", ["1/2"], row["measure"])[0]
+    assert (row["size"], row["measure"]) == ("12", "expected")
+    assert float(row["difference"]) == pytest.approx(found.difference, rel=1e-5, abs=1e-12)
+    assert float(row["p"]) == pytest.approx(found.p, rel=1e-5)
+
+
+def test_as_many_decimals_as_the_scale_needs(store: Store, records: Records, tmp_path: Path) -> None:
+    summaries = summarize(records)
+    assert [decimals(summaries, name) for name in ("expected", "regret", "rank", "agreement")] == [2, 3, 2, 3]
+    shares = {str(number): np.asarray(store.values(number)) / 100 for number in range(2)}
+    np.savez(tmp_path / "shares.npz", **{name: matrix[:14, :14] for name, matrix in shares.items()})
+    small = import_matrices(tmp_path / "shares.npz", tmp_path / "store")
+    design = Design(methods=("NxK", "SxS"), sizes=(10,), budgets=("1/4",), trials=2)
+    found = summarize(simulate(small, tmp_path / "records", design, workers=1))
+    assert [decimals(found, name) for name in ("expected", "regret")] == [4, 5]
 
 
 def test_records_as_lines(records: Records) -> None:
@@ -259,7 +289,8 @@ def test_records_as_lines(records: Records) -> None:
 def test_directions() -> None:
     assert higher_is_better("expected", True)
     assert not higher_is_better("expected", False)
-    assert not higher_is_better("score.ter", True)
+    assert not higher_is_better("score.ter", True, ["ter"])
+    assert higher_is_better("score.ter", True)
     assert not higher_is_better("rank", True)
 
 

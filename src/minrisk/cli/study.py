@@ -14,6 +14,7 @@ from minrisk.configuration import parse_settings
 
 if TYPE_CHECKING:
     from minrisk.study.store import Progress, Store
+    from minrisk.utilities.base import Utility
 
 EXAMPLES = """\
 examples:
@@ -55,7 +56,11 @@ def _add_matrix_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--utility", default="chrf", metavar="NAME", help="as for decode (default: chrf)")
     group.add_argument("--utility-set", action="append", default=[], metavar="OPTION=VALUE", help="of the utility")
     group.add_argument(
-        "--metric", action="append", default=[], metavar="NAME", help="held-out, against the reference; repeatable"
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="held-out, against the reference: ter, bertscore(model=...), mine=file.py:function; repeatable",
     )
     group.add_argument("--values", metavar="FILE", help=".npz or .npy of the samples' matrices instead of a utility")
     group.add_argument("--lower-is-better", action="store_true", help="of values given")
@@ -157,7 +162,7 @@ def _tune(options: argparse.Namespace) -> str:
     method = tuned.method
     return (
         f"rank {method.rank}, regularization {method.regularization}, iterations {method.iterations}: "
-        f"full MBR's choice comes {float(tuned.loss.mean(axis=-1).min()):.2f}. on average\n{options.output}"
+        f"full MBR's choice comes at place {float(tuned.loss.mean(axis=-1).min()):.2f} on average\n{options.output}"
     )
 
 
@@ -168,6 +173,7 @@ def _simulate(options: argparse.Namespace) -> str:
     output = Path(options.output)
     store = _store(options, output / "matrices")
     tuned, held_out = tuned_method(options.tuned, options.unit or store.unit) if options.tuned else (None, ())
+    seen = tuple(name for name in held_out if name in set(store.ids))
     design = Design(
         methods=tuple(_split(options.methods)),
         sizes=options.sizes,
@@ -177,7 +183,7 @@ def _simulate(options: argparse.Namespace) -> str:
         keep_duplicates=options.keep_duplicates,
         unit=options.unit,
         tuned=tuned,
-        without=held_out,
+        without=seen,
     )
     with _progress(options, "trials") as progress:
         records = simulate(store, output, design, workers=options.workers, progress=progress)
@@ -202,10 +208,27 @@ def _store(options: argparse.Namespace, folder: str | Path) -> Store:
             pool=options.pool,
             dtype=options.dtype,
             limit=options.limit,
-            metrics=[named_utility(name, {}) for name in options.metric],
+            metrics=_metrics(options.metric),
             lower_is_better=options.lower_is_better,
             progress=progress,
         )
+
+
+def _metrics(names: list[str]) -> dict[str, Utility]:
+    """Held-out metrics by their labels: before an equals sign, or else the metric's own name."""
+    from minrisk.cli.callables import named_utility
+    from minrisk.errors import InputError
+    from minrisk.study.baselines import labelled
+
+    metrics: dict[str, Utility] = {}
+    for text in names:
+        label, rest = labelled(text)
+        metric = named_utility(rest, {})
+        label = metric.name if label == text else label
+        if label in metrics:
+            raise InputError(f"two held-out metrics are called {label!r}; name one, as in: other={rest}")
+        metrics[label] = metric
+    return metrics
 
 
 @contextmanager

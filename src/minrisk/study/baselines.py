@@ -75,6 +75,12 @@ class Contender:
         return f"{self.label}={described(type(self.method).__name__, self.method)}"
 
 
+def labelled(text: str) -> tuple[str, str]:
+    """The label and the rest of `label=name(option=value)`; without a label, all of it is both."""
+    label, equals, rest = text.partition("=")
+    return (label.strip(), rest.strip()) if equals and "(" not in label else (text, text)
+
+
 def contenders(names: Sequence[str], tuned: Method | None = None) -> list[Contender]:
     """The methods that names stand for, full MBR first: the paper's names, registered ones, `label=name(option=value)`.
 
@@ -88,9 +94,7 @@ def contenders(names: Sequence[str], tuned: Method | None = None) -> list[Conten
     }
     found = [Contender("FMBR", Full())]
     for name in names:
-        label, equals, rest = name.partition("=")
-        if not equals or "(" in label:
-            label, rest = name, name
+        label, rest = labelled(name)
         method = paper.get(rest) or cast(Method, METHODS.parse(rest))
         if label in [contender.label for contender in found]:
             if label == "FMBR":

@@ -8,13 +8,16 @@ from pathlib import Path
 from minrisk.study.files import made_folder, write_text
 from minrisk.study.records import Records
 from minrisk.study.summary import Summary, summarize
-from minrisk.study.tables import FORMATS, Table, comma_separated, results, significance
+from minrisk.study.tables import FORMATS, Table, all_comparisons, everything, results, significance
 
 COMPACT = ("expected", "regret", "agreement", "rank")
 
 
 def write_tables(records: Records, folder: str | Path) -> list[Path]:
-    """Results in the paper's layout, what the utility itself says, and significance; Markdown, LaTeX, CSV."""
+    """Results in the paper's layout, what the utility itself says, and significance; Markdown, LaTeX, CSV.
+
+    Significance tables compare the first method with the others; `comparisons.csv` has all pairs of methods.
+    """
     target = made_folder(folder)
     summaries = summarize(records)
     held_out = [measure for measure in records.measures if measure.startswith("score.")]
@@ -30,7 +33,9 @@ def write_tables(records: Records, folder: str | Path) -> list[Path]:
             written.append(target / f"{name}.{suffix}")
             write_text(written[-1], write(table))
     written.append(target / "summary.csv")
-    write_text(written[-1], comma_separated(records, summaries))
+    write_text(written[-1], everything(records, summaries))
+    written.append(target / "comparisons.csv")
+    write_text(written[-1], all_comparisons(records, summaries, records.measures))
     return written
 
 

@@ -79,6 +79,7 @@ class Design:
             "higher_is_better": store.about["higher_is_better"],
             "runs": runs(self.contenders, self.shares),
             "metrics": store.metrics,
+            "lower_is_better": store.lower_is_better,
         }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from minrisk.errors import InputError
@@ -20,7 +20,7 @@ def prepared_store(
     pool: int = POOL,
     dtype: str = "float32",
     limit: int | None = None,
-    metrics: Sequence[Utility] = (),
+    metrics: Sequence[Utility] | Mapping[str, Utility] = (),
     lower_is_better: bool = False,
     progress: Progress | None = None,
 ) -> Store:

@@ -5,7 +5,7 @@ A folder:
     store.json          what the values are; written last, so that a store that can be opened is complete
     00007.npy           (D, D) utilities of the distinct texts of the eighth segment's pool, memory-mapped when read
     00007.samples.npz   index (P,) the distinct text of each sample of the pool, in drawing order; logprobs, if given
-    metrics/bleu.npz    held-out scores of each distinct text against the human reference: (D,) for each segment
+    00007.scores.npz    held-out scores of each distinct text against the human reference: (D,) for each metric
 
 P samples of which D differ: duplicates cost nothing.
 """
@@ -13,7 +13,7 @@ P samples of which D differ: duplicates cost nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
@@ -28,7 +28,7 @@ from minrisk.problems import merged, problem_of
 from minrisk.seeding import digest
 from minrisk.study.files import made_folder, read_arrays, read_json, write_array, write_arrays, write_json
 from minrisk.types import Cells, FloatArray, IntArray, Segment
-from minrisk.utilities.base import MatrixUtility, QualityUtility, Utility
+from minrisk.utilities.base import EncodedUtility, MatrixUtility, QualityUtility, Utility
 from minrisk.utilities.table import Table
 from minrisk.version import __version__
 
@@ -97,7 +97,12 @@ class Store:
     @property
     def metrics(self) -> list[str]:
         """The held-out metrics whose scores are there."""
-        return sorted(path.stem for path in (self.folder / "metrics").glob("*.npz"))
+        return sorted(self.about["metrics"])
+
+    @property
+    def lower_is_better(self) -> list[str]:
+        """Those of the held-out metrics of which less is better."""
+        return [name for name in self.metrics if not self.about["metrics"][name]["higher_is_better"]]
 
     def values(self, number: int) -> np.ndarray[Any, Any]:
         """The matrix of a segment as the utility gave it, memory-mapped: (D, D)."""
@@ -113,8 +118,8 @@ class Store:
 
     def scores(self, metric: str) -> list[FloatArray]:
         """The held-out scores of each segment's distinct texts."""
-        archive = read_arrays(self.folder / "metrics" / f"{metric}.npz")
-        return [archive[f"{number:05}"] for number in range(len(self.ids))]
+        key = _key(self.about["metrics"][metric]["signature"])
+        return [read_arrays(_scores_path(self.folder, number), [key])[key] for number in range(len(self.ids))]
 
     def pool(self, number: int, scores: dict[str, FloatArray] | None = None, unit: float | None = None) -> Pool:
         """One segment in memory, its values oriented and divided by the unit."""
@@ -142,7 +147,7 @@ def build_store(
     pool: int = POOL,
     dtype: str = "float32",
     limit: int | None = None,
-    metrics: Sequence[Utility] = (),
+    metrics: Sequence[Utility] | Mapping[str, Utility] = (),
     progress: Progress | None = None,
 ) -> Store:
     """Compute the matrices of a samples file, or go on where an interrupted run stopped.
@@ -150,35 +155,36 @@ def build_store(
     utility  any; a `Table` takes values that are there already (hypotheses x hypotheses as given)
     pool     samples of each segment that are used: the first so many
     limit    segments that are used: the first so many
-    metrics  also score each text against the human reference by these
+    metrics  also score each text against the human reference by these, under their names or those given
     """
     if dtype not in DTYPES:
         raise InputError(f"`dtype` of a matrix store must be one of {', '.join(DTYPES)}, got {dtype!r}")
     if isinstance(utility, QualityUtility):
         raise InputError(f"utility {utility.name!r} compares with no pseudo-references: there is no matrix to store")
+    judges = _named(metrics)
     target = made_folder(folder)
     about = _about(utility, pool, dtype)
     _check_same(target / "store.json", about["signature"])
     write_json(target / "store.json", about)
     segments = islice(read_segments(samples) if isinstance(samples, str | Path) else samples, limit)
     ids: list[str] = []
-    scores: dict[str, dict[str, FloatArray]] = {metric.name: {} for metric in metrics}
     for number, segment in enumerate(segments):
         name = str(number) if segment.id is None else segment.id
         try:
-            texts = _add_segment(target, number, segment, utility, pool, np.dtype(dtype))
-            for metric in metrics:
-                scores[metric.name][f"{number:05}"] = _against_reference(metric, texts, segment)
+            _add_segment(target, number, segment, utility, pool, np.dtype(dtype))
+            _add_scores(target, number, segment, judges.values(), pool)
         except MinriskError as error:
             error.add_note(f"in segment {name!r}")
             raise
         ids.append(name)
         if progress is not None:
             progress(number + 1, limit)
-    for metric in metrics:
-        write_arrays(made_folder(target / "metrics") / f"{metric.name}.npz", dict(scores[metric.name]))
     signature = f"{about['signature']}|samples:{_samples_digest(target, ids)}"
-    write_json(target / "store.json", about | {"signature": signature, "ids": ids})
+    scored = {
+        name: {"signature": judge.signature(), "higher_is_better": judge.higher_is_better}
+        for name, judge in judges.items()
+    }
+    write_json(target / "store.json", about | {"signature": signature, "ids": ids, "metrics": scored})
     return Store.open(target)
 
 
@@ -224,6 +230,7 @@ def _about(utility: Utility, pool: int, dtype: str) -> dict[str, Any]:
         "knows_self_values": known is not None,
         "unit": perfect if perfect > 0 else 1.0,
         "pool": pool,
+        "metrics": {},
     }
 
 
@@ -236,18 +243,35 @@ def _check_same(path: Path, signature: str) -> None:
         raise InputError(f"{path.parent}: holds other matrices ({found}); {signature} needs another folder")
 
 
+def _named(metrics: Sequence[Utility] | Mapping[str, Utility]) -> dict[str, Utility]:
+    """Held-out metrics by the names that tables show."""
+    if isinstance(metrics, Mapping):
+        return dict(metrics)
+    named = {metric.name: metric for metric in metrics}
+    if len(named) < len(metrics):
+        names = [metric.name for metric in metrics]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"two held-out metrics are called {twice!r}; give one a name, as in: other={twice}")
+    return named
+
+
+def _mark(segment: Segment, pool: int) -> np.ndarray[Any, Any]:
+    """Bytes that stand for all that the values of a segment depend on."""
+    texts = digest((segment.id, segment.source, segment.reference, *segment.hypotheses[:pool]))
+    return np.frombuffer(texts, dtype=np.uint8)
+
+
 def _add_segment(
     target: Path, number: int, segment: Segment, utility: Utility, pool: int, dtype: np.dtype[Any]
-) -> Sequence[str]:
-    """The distinct texts of a segment's pool, its matrix on disk."""
+) -> None:
+    """Put the matrix of a segment on disk, unless it is there."""
     if segment.pseudo_references is not None:
         raise InputError("a study draws candidates and pseudo-references from one pool; leave `pseudo_references` out")
-    given = segment.hypotheses[:pool]
-    texts, index, _ = merged(given)
-    mark = np.frombuffer(digest((segment.id, segment.source, segment.reference, *given)), dtype=np.uint8)
+    mark = _mark(segment, pool)
     done = target / f"{number:05}.samples.npz"
     if done.exists() and np.array_equal(read_arrays(done).get("digest", np.empty(0)), mark):
-        return texts
+        return
+    texts, index, _ = merged(segment.hypotheses[:pool])
     if isinstance(utility, Table):
         matrix = _of_table(utility, segment, len(texts))
     else:
@@ -261,15 +285,26 @@ def _add_segment(
         arrays["logprobs"] = np.array(segment.logprobs[:pool])
     # Written last: where this file is, the matrix is whole.
     write_arrays(done, arrays)
-    return texts
 
 
 def _all_pairs(utility: Utility, texts: Sequence[str], source: str | None) -> FloatArray:
-    """(D, D); utilities that score pair by pair get a bounded number of them at a time."""
+    """(D, D); utilities that score pair by pair get a bounded number of them at a time, and encode each text once."""
     if isinstance(utility, MatrixUtility):
         return utility.matrix(texts, texts, source)
     step = max(1, PAIRS_AT_ONCE // len(texts))
-    blocks = [utility.matrix(texts[row : row + step], texts, source) for row in range(0, len(texts), step)]
+    starts = range(0, len(texts), step)
+    if not isinstance(utility, EncodedUtility):
+        return np.concatenate([utility.matrix(texts[row : row + step], texts, source) for row in starts])
+    own = [] if source is None or not utility.uses_source else [source]
+    known = list(dict.fromkeys([*texts, *own]))
+    encodings = utility.represent(known)
+    columns = np.arange(len(texts))
+    blocks = []
+    for row in starts:
+        rows = columns[row : row + step]
+        places = np.full(len(rows) * len(texts), known.index(own[0]) if own else -1)
+        values = utility.compare(encodings, np.repeat(rows, len(texts)), np.tile(columns, len(rows)), places)
+        blocks.append(values.reshape(len(rows), len(texts)))
     return np.concatenate(blocks)
 
 
@@ -280,11 +315,34 @@ def _of_table(table: Table, segment: Segment, size: int) -> FloatArray:
     return table.answer(problem, Cells(rows, np.tile(np.arange(size), size))).reshape(size, size)
 
 
-def _against_reference(metric: Utility, texts: Sequence[str], segment: Segment) -> FloatArray:
-    """(D,)"""
-    if segment.reference is None:
-        raise InputError(f"held-out metric {metric.name!r} needs the human `reference`, and the segment has none")
-    return np.asarray(metric.matrix(texts, [segment.reference], segment.source)[:, 0], dtype=np.float64)
+def _add_scores(target: Path, number: int, segment: Segment, metrics: Iterable[Utility], pool: int) -> None:
+    """Put the scores of a segment's distinct texts against its reference on disk, those that are not there."""
+    path, mark = _scores_path(target, number), _mark(segment, pool)
+    found = read_arrays(path) if path.exists() else {}
+    if not np.array_equal(found.get("digest", np.empty(0)), mark):
+        found = {"digest": mark}
+    missing = {_key(metric.signature()): metric for metric in metrics if _key(metric.signature()) not in found}
+    if not missing:
+        return
+    texts = merged(segment.hypotheses[:pool])[0]
+    for key, metric in missing.items():
+        if segment.reference is None and not isinstance(metric, QualityUtility):
+            raise InputError(f"held-out metric {metric.name!r} needs the human `reference`, and the segment has none")
+        scores = metric.matrix(texts, [segment.reference or ""], segment.source)[:, 0]
+        found[key] = np.asarray(scores, dtype=np.float64)
+        if not np.isfinite(found[key]).all():
+            row = int(np.flatnonzero(~np.isfinite(found[key]))[0])
+            raise InputError(f"held-out metric {metric.name!r} gave {found[key][row]} for {texts[row]!r}")
+    write_arrays(path, found)
+
+
+def _scores_path(folder: Path, number: int) -> Path:
+    return folder / f"{number:05}.scores.npz"
+
+
+def _key(signature: str) -> str:
+    """What the scores of a metric are filed under."""
+    return digest((signature,)).hex()[:16]
 
 
 def _samples_digest(target: Path, ids: Sequence[str]) -> str:

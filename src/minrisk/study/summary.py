@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -92,13 +93,18 @@ def bootstrap(first: FloatArray, second: FloatArray, seed: int = 0, resamples: i
     if first.shape != second.shape or first.ndim != 1 or not len(first):
         raise InputError(f"values of the same segments are compared; got {first.shape} and {second.shape}")
     differences = first - second
-    rng = stream(seed, b"study", "bootstrap")
-    counts = rng.multinomial(len(differences), np.full(len(differences), 1 / len(differences)), size=resamples)
-    means = counts @ differences / len(differences)
+    means = _resampled(len(differences), resamples, seed) @ differences / len(differences)
     low, high = np.quantile(means, [0.025, 0.975])
     beyond = min(int((means <= 0).sum()), int((means >= 0).sum()))
     p = min(1.0, 2 * (beyond + 1) / (resamples + 1))
     return Comparison(float(differences.mean()), float(low), float(high), p)
+
+
+@lru_cache(maxsize=1)
+def _resampled(count: int, resamples: int, seed: int) -> FloatArray:
+    """How often each of so many segments is drawn in each bootstrap sample: (resamples, count)."""
+    rng = stream(seed, b"study", "bootstrap")
+    return rng.multinomial(count, np.full(count, 1 / count), size=resamples).astype(np.float64)
 
 
 def compared(summary: Summary, method: str, other: str, budgets: Sequence[str], measure: str) -> list[Comparison]:
@@ -110,8 +116,8 @@ def compared(summary: Summary, method: str, other: str, budgets: Sequence[str], 
     ]
 
 
-def higher_is_better(measure: str, utility_is: bool, lower: Sequence[str] = ("ter",)) -> bool:
-    """The direction of a measure; held-out metrics are taken to be better when higher, but for those named."""
+def higher_is_better(measure: str, utility_is: bool, lower: Sequence[str] = ()) -> bool:
+    """The direction of a measure; held-out metrics are better when higher, but for those in `lower`."""
     if measure in ("regret", "rank", "calls"):
         return False
     return utility_is if measure == "expected" else measure.removeprefix("score.") not in lower

@@ -1,11 +1,15 @@
-"""Tables in the paper's layout: methods down, budgets across, a block for each size; best of a column in bold."""
+"""Tables in the paper's layout: methods down, budgets across, a block for each size; best of a column in bold.
+
+As Markdown, LaTeX and CSV, which knows no bold.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from minrisk.study.records import Records
 from minrisk.study.summary import Summary, compared, higher_is_better
@@ -32,7 +36,7 @@ def results(
     records: Records, summaries: Sequence[Summary], measures: Sequence[str], *, deviations: bool = False
 ) -> Table:
     """The paper's table of results: each measure's mean over trials under each budget."""
-    budgets, places = records.budgets, {name: decimals(name) for name in measures}
+    budgets, places = records.budgets, {name: decimals(summaries, name) for name in measures}
     blocks = []
     for summary in summaries:
         columns = [(budget, measure) for budget in budgets for measure in measures]
@@ -43,7 +47,7 @@ def results(
                 + (f" ±{summary.deviation(method, budget, measure):.{places[measure]}f}" if deviations else "")
                 for budget, measure in columns
             ]
-        best = [_best(records, summary, *column) for column in columns]
+        best = [_best(records, summary, *column, places[column[1]]) for column in columns]
         rows = [
             (method, [(text, method in winners) for text, winners in zip(texts, best, strict=True)])
             for method, texts in shown.items()
@@ -58,14 +62,15 @@ def results(
 
 def significance(records: Records, summary: Summary, measure: str, method: str = "PMBR") -> Table:
     """The difference of one method from each of the others, with its 95 % interval and p, on each budget."""
-    budgets = records.budgets
+    budgets, places = records.budgets, decimals([summary], measure) + 1
     rows = []
     for other in records.methods:
         if other == method:
             continue
         cells = []
         for found in compared(summary, method, other, budgets, measure):
-            text = f"{found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}] p={found.p:.4f}"
+            interval = f"[{found.low:+.{places}f}, {found.high:+.{places}f}]"
+            text = f"{found.difference:+.{places}f} {interval} p={found.p:.4f}"
             cells.append((text, found.p < 0.05))
         rows.append((f"{method} - {other}", cells))
     caption = (
@@ -77,8 +82,7 @@ def significance(records: Records, summary: Summary, measure: str, method: str =
 
 def markdown(table: Table) -> str:
     """As a GitHub table."""
-    several = len(table.under) > 1
-    head = [f"{name} {under}".strip() if several else name for name in table.head for under in table.under]
+    head = _columns(table)
     lines = [table.caption, "", f"| | | {' | '.join(head)} |", f"|---|---|{'--:|' * len(head)}"]
     for label, rows in table.blocks:
         for number, (name, cells) in enumerate(rows):
@@ -109,22 +113,39 @@ def latex(table: Table) -> str:
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
 
 
-def comma_separated(records: Records, summaries: Sequence[Summary]) -> str:
-    """Everything, a line for each size, method, budget and measure: mean and standard deviation over trials."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["size", "method", "budget", "measure", "mean", "deviation", "trials", "segments"])
-    trials, segments = records.about["trials"], len(records.about["segments"])
+def comma_separated(table: Table) -> str:
+    """The same cells for a spreadsheet, the label of a block on each of its rows."""
+    rows = [[label, name, *(text for text, _ in cells)] for label, of_block in table.blocks for name, cells in of_block]
+    return _lines([["", "", *_columns(table)], *rows])
+
+
+def everything(records: Records, summaries: Sequence[Summary]) -> str:
+    """CSV, a line for each size, method, budget and measure: mean and standard deviation over trials."""
+    lines = [["size", "method", "budget", "measure", "mean", "deviation", "trials", "segments"]]
+    trials, segments = str(records.about["trials"]), str(len(records.about["segments"]))
     for summary in summaries:
         for method, budget in summary.runs:
             for measure in summary.corpus:
                 numbers = summary.mean(method, budget, measure), summary.deviation(method, budget, measure)
                 shown = [f"{number:.6g}" for number in numbers]
-                writer.writerow([summary.size, method, budget, measure, *shown, trials, segments])
-    return text.getvalue()
+                lines.append([str(summary.size), method, budget, measure, *shown, trials, segments])
+    return _lines(lines)
 
 
-FORMATS: dict[str, Callable[[Table], str]] = {"md": markdown, "tex": latex}
+def all_comparisons(records: Records, summaries: Sequence[Summary], measures: Sequence[str]) -> str:
+    """CSV, a line for each size, measure, budget and pair of methods: the paired bootstrap between the two."""
+    lines = [["size", "measure", "method", "other", "budget", "difference", "low", "high", "p"]]
+    for summary in summaries:
+        for measure in measures:
+            for method, other in combinations(records.methods, 2):
+                found = compared(summary, method, other, records.budgets, measure)
+                for budget, one in zip(records.budgets, found, strict=True):
+                    numbers = [f"{number:.6g}" for number in (one.difference, one.low, one.high, one.p)]
+                    lines.append([str(summary.size), measure, method, other, budget, *numbers])
+    return _lines(lines)
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {"md": markdown, "tex": latex, "csv": comma_separated}
 
 
 def title(measure: str) -> str:
@@ -135,25 +156,47 @@ def title(measure: str) -> str:
         "rank": "place of FMBR's choice",
         "agreement": "agreement with FMBR",
     }
-    metrics = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "comet": "COMET", "metricx": "MetricX"}
+    metrics = {
+        "bertscore": "BERTScore",
+        "bleu": "BLEU",
+        "chrf": "chrF",
+        "comet": "COMET",
+        "metricx": "MetricX",
+        "ter": "TER",
+    }
     metric = measure.removeprefix("score.")
     return named.get(measure) or metrics.get(metric, metric)
 
 
-def decimals(measure: str) -> int:
-    """As many as tell methods apart on a scale of 0 to 100."""
-    return 3 if measure in ("agreement", "regret") else 2
+def decimals(summaries: Sequence[Summary], measure: str) -> int:
+    """As many as tell methods apart: two on a scale of 0 to 100, four on one of 0 to 1; regrets have one more."""
+    if measure in ("rank", "calls", "agreement"):
+        return 3 if measure == "agreement" else 2
+    scale = "expected" if measure == "regret" else measure
+    largest = max(float(abs(summary.corpus[scale]).mean(axis=0).max()) for summary in summaries)
+    return (2 if largest > 2 else 4) + (measure == "regret")
 
 
-def _best(records: Records, summary: Summary, budget: str, measure: str) -> list[str]:
+def _best(records: Records, summary: Summary, budget: str, measure: str, places: int) -> list[str]:
     """The methods that are best as shown, full MBR aside."""
     rivals = [method for method in records.methods if method != REFERENCE]
     if len(rivals) < 2:
         return []
-    up = higher_is_better(measure, bool(records.about["higher_is_better"]))
-    shown = {name: round(summary.mean(name, budget, measure), decimals(measure)) for name in rivals}
+    up = higher_is_better(measure, bool(records.about["higher_is_better"]), records.about["lower_is_better"])
+    shown = {name: round(summary.mean(name, budget, measure), places) for name in rivals}
     winner = (max if up else min)(shown.values())
     return [name for name, value in shown.items() if value == winner]
+
+
+def _columns(table: Table) -> list[str]:
+    several = len(table.under) > 1
+    return [f"{name} {under}".strip() if several else name for name in table.head for under in table.under]
+
+
+def _lines(rows: Iterable[Sequence[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def _escaped(text: str) -> str:
