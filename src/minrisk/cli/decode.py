@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from minrisk.decoding import Configuration
     from minrisk.formats import TextLayout
     from minrisk.scoring import Ledger
-    from minrisk.types import Choice, Decision
+    from minrisk.types import Choice, Decision, Method
 
 
 RECORD = """\
@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     choice.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", help="set an option of the method"
     )
+    choice.add_argument("--tuned", metavar="FILE", help="of `minrisk study tune`: pmbr as it was tuned")
     choice.add_argument(
         "--budget", default="1.0", help="a share of the cells (1/16, 0.25) or a number of calls (1024) per segment"
     )
@@ -160,11 +161,23 @@ def _configuration(options: argparse.Namespace) -> Configuration:
 
     chosen = named_utility(options.utility, parse_settings(options.utility_set))
     settings = parse_settings(options.set)
+    if options.tuned:
+        return Configuration(chosen, _tuned(options), options.budget, options.weights, options.seed)
     plain = Configuration(chosen, options.method, options.budget, options.weights, options.seed)
     if not settings:
         return plain
     name = options.method or plain.method_name
     return Configuration(chosen, method(name, **settings), options.budget, options.weights, options.seed)
+
+
+def _tuned(options: argparse.Namespace) -> Method:
+    """The method of a tuned configuration, for values on the metric's own scale."""
+    from minrisk.errors import InputError
+    from minrisk.study.tuning import tuned_method
+
+    if options.method not in (None, "pmbr") or options.set:
+        raise InputError("--tuned is pmbr with all its options: leave out --method and --set")
+    return tuned_method(options.tuned)[0]
 
 
 def _flushed(decisions: Iterable[Decision], file: IO[bytes]) -> Iterator[Decision]:
