@@ -116,6 +116,20 @@ def test_what_is_wrong_is_said(
     assert message in capsys.readouterr().err
 
 
+def test_an_interrupted_study_says_that_it_goes_on(
+    samples: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> float:
+        raise KeyboardInterrupt
+
+    run = ["study", "simulate", samples, "--sizes", "8", "--trials", "1", "--workers", "1", "-o", str(tmp_path / "out")]
+    with monkeypatch.context() as patched:
+        patched.setattr("minrisk.study.simulation.run_shard", interrupted)
+        assert main(run) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert main([*run, "--no-figures"]) == 0
+
+
 def test_a_tuned_configuration_is_the_whole_method(samples: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decode", samples, "--tuned", "tuned.json", "--set", "rank=3"]) == 2
     assert "leave out --method and --set" in capsys.readouterr().err

@@ -112,8 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _abandon_output()
         return _failed(f"{error.filename or 'output'}: {error.strerror or error}")
-    except KeyboardInterrupt:
-        print("minrisk: interrupted; no output file was written", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"minrisk: interrupted; {stop or 'no output file was written'}", file=sys.stderr)
         return INTERRUPTED
 
 

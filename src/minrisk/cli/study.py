@@ -24,7 +24,7 @@ examples:
   minrisk study simulate matrices --tuned tuned.json --trials 100 -o study
 
 SOURCE is a samples file (see `minrisk decode --help`), the folder of a `study matrix`, or an .npz or .npy of matrices.
-A command that is interrupted goes on where it stopped when it is given again.
+Matrices and trials that are done are kept: a command that was interrupted goes on when it is given again.
 """
 EXPERIMENTS = {
     "matrix": "compute the utilities of all pairs once, for all the others",
@@ -109,7 +109,10 @@ ADDERS = {"spectrum": _add_spectrum_arguments, "tune": _add_tune_arguments, "sim
 def run(options: argparse.Namespace) -> None:
     """Do the experiment and say where its outcome is."""
     experiment = {"matrix": _matrix, "spectrum": _spectrum, "tune": _tune, "simulate": _simulate}[options.experiment]
-    said = experiment(options)
+    try:
+        said = experiment(options)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("matrices and trials that are done are kept; the same command goes on") from None
     if not options.quiet:
         print(said, end="" if said.endswith("\n") else "\n")
 

@@ -97,7 +97,7 @@ class Store:
     @property
     def metrics(self) -> list[str]:
         """The held-out metrics whose scores are there."""
-        return sorted(self.about["metrics"])
+        return sorted(self.about.get("metrics", {}))
 
     @property
     def lower_is_better(self) -> list[str]:
