@@ -88,7 +88,7 @@ def _against_budget(axes: Any, records: Records, summary: Summary, measure: str)
     budgets = records.budgets
     places = np.arange(len(budgets))
     level = summary.mean(REFERENCE, "1", measure)
-    axes.axhline(level, color="black", linewidth=1, linestyle=(0, (5, 2)), label=REFERENCE, zorder=1)
+    axes.axhline(level, color="black", linewidth=0.8, label=REFERENCE, zorder=1)
     for number, method in enumerate(_rivals(records)):
         means = np.array([summary.mean(method, budget, measure) for budget in budgets])
         bands = np.array([summary.deviation(method, budget, measure) for budget in budgets])
@@ -97,9 +97,9 @@ def _against_budget(axes: Any, records: Records, summary: Summary, measure: str)
         axes.plot(places, means, label=method, **style)
     axes.set_xticks(places, budgets)
     axes.set_xlabel("budget (share of all cells)")
-    arrow = "" if measure == "expected" else " against the human reference"
-    axes.set_ylabel(f"{title(measure)}{arrow}")
-    axes.set_title(f"N = {summary.size}, {records.about['trials']} trials", loc="left")
+    expected = f"expected utility ({title(str(records.about['utility']))})"
+    axes.set_ylabel(expected if measure == "expected" else f"{title(measure)} against the human reference")
+    axes.set_title(f"N = {summary.size}, {_duplicates(records)}, {records.about['trials']} trials", loc="left")
     axes.legend(frameon=False, handlelength=2.6)
 
 
@@ -120,7 +120,7 @@ def _against_calls(axes: Any, records: Records, summaries: Sequence[Summary]) ->
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel("utility calls a segment")
     axes.set_ylabel("expected utility short of FMBR")
-    axes.set_title(f"N = {summary.size}; lower left is better", loc="left")
+    axes.set_title(f"N = {summary.size}, {_duplicates(records)}; lower left is better", loc="left")
     columns = 2 if len(_rivals(records)) > 5 else 1
     axes.legend(frameon=False, handlelength=2.6, ncols=columns, columnspacing=1.0, loc="lower left")
     if columns == 2 and np.isfinite(least):
@@ -131,14 +131,21 @@ def _against_calls(axes: Any, records: Records, summaries: Sequence[Summary]) ->
 def _spectrum(axes: Any, label: str, size: int, values: dict[str, Any]) -> None:
     for number, (part, name) in enumerate(PARTS.items()):
         shown = values[part][values[part] > 1e-9]
-        style = _style(number) | {"marker": None}
-        axes.plot(np.arange(1, len(shown) + 1), shown, label=name, **style)
-        axes.plot(np.arange(1, len(shown) + 1)[:1], shown[:1], color=style["color"], marker=MARKERS[number])
+        places = np.arange(1, len(shown) + 1)
+        # A marker at 1, 2, 4, ...: as many for the few large values as for the many small ones.
+        marked = (2 ** np.arange(int(np.log2(len(shown))) + 1) - 1).tolist() if len(shown) else []
+        axes.plot(places, shown, label=name, markevery=marked, **_style(number))
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_yscale("log")
     axes.set_xlabel("singular value, from the largest")
     axes.set_ylabel("mean over segments")
     axes.set_title(f"{label}, {size} samples", loc="left")
     axes.legend(frameon=False, handlelength=2.6)
+
+
+def _duplicates(records: Records) -> str:
+    return f"duplicates {'kept' if records.about['signature']['keep_duplicates'] else 'merged'}"
 
 
 def _rivals(records: Records) -> list[str]:

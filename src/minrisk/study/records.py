@@ -9,6 +9,8 @@ with arrays (trials, runs), a run being a method on a budget:
     expected     expected utility of the choice among the trial's samples, on the metric's own scale
     regret       by how much that falls short of full MBR's
     score.NAME   held-out score of the choice against the human reference
+
+and `seconds`, the processor time that the shard took.
 """
 
 from __future__ import annotations
@@ -117,12 +119,22 @@ class Records:
         """Named arrays of each segment in turn: (trials, runs)."""
         trials = int(self.about["trials"])
         for segment in self.about["segments"]:
-            shards = [
-                read_arrays(self._path(Shard(size, segment, first, trials)), names) for first in range(0, trials, BLOCK)
-            ]
+            shards = [read_arrays(path, names) for path in self._paths(size, segment, trials)]
             yield {
                 name: np.concatenate([shard[name] for shard in shards])[:trials].astype(np.float64) for name in names
             }
+
+    @property
+    def seconds(self) -> float:
+        """Processor time of all that was run, whatever interrupted it."""
+        trials = int(self.about["trials"])
+        paths = [
+            path
+            for size in self.sizes
+            for segment in self.about["segments"]
+            for path in self._paths(size, segment, trials)
+        ]
+        return float(sum(read_arrays(path, ["seconds"])["seconds"] for path in paths))
 
     def rows(self) -> Iterator[str]:
         """All records as CSV, a line at a time, for other tools."""
@@ -139,6 +151,10 @@ class Records:
                 yield line.getvalue()
                 line.seek(0)
                 line.truncate()
+
+    def _paths(self, size: int, segment: int, trials: int) -> list[Path]:
+        """The shards of a segment."""
+        return [self._path(Shard(size, segment, first, trials)) for first in range(0, trials, BLOCK)]
 
     def _path(self, shard: Shard) -> Path:
         return self.folder / "records" / f"N{shard.size}" / f"{shard.segment:05}.{shard.first:05}.npz"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 
@@ -116,9 +116,9 @@ def simulate(
     return records
 
 
-def run_shard(store_folder: Path, records_folder: Path, design: Design, shard: Shard) -> float:
-    """Compute and write one shard; the seconds it took."""
-    begin = time.perf_counter()
+def run_shard(store_folder: Path, records_folder: Path, design: Design, shard: Shard) -> None:
+    """Compute and write one shard."""
+    begin = process_time()
     pool, unit = _pool(store_folder, shard.segment, design.unit)
     chosen, shares = design.contenders, design.shares
     width = len(runs(chosen, shares))
@@ -138,8 +138,8 @@ def run_shard(store_folder: Path, records_folder: Path, design: Design, shard: S
     # The first run is full MBR's: what a choice falls short of it, before rounding to single precision.
     arrays["regret"] = np.abs(expected[:, :1] - expected).astype(np.float32)
     arrays |= {f"score.{metric}": scores[rows].astype(np.float32) for metric, scores in pool.scores.items()}
+    arrays["seconds"] = np.array(process_time() - begin)
     Records(records_folder, {}).write(shard, arrays)
-    return time.perf_counter() - begin
 
 
 _opened: dict[Path, tuple[Store, dict[str, list[FloatArray]]]] = {}

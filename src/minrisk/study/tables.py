@@ -55,7 +55,7 @@ def results(
         blocks.append((f"N={summary.size}", rows))
     caption = (
         f"Mean over {records.about['trials']} trials and {len(records.about['segments'])} segments; "
-        f"{'duplicates kept' if records.about['signature']['keep_duplicates'] else 'duplicates merged'}."
+        f"duplicates {'kept' if records.about['signature']['keep_duplicates'] else 'merged'}."
     )
     return Table(caption, list(budgets), [title(name) for name in measures], blocks)
 
