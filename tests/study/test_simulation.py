@@ -152,6 +152,7 @@ def test_processes_blocks_and_interruptions_change_nothing(store: Store, records
     simulate(store, tmp_path, DESIGN, workers=2, progress=lambda done, total: told.append((done, total)))
     assert told[-1][0] == told[-1][1]
     again = Records.open(tmp_path)
+    assert again.seconds > 0
     for size in (12, 16):
         for left, right in zip(
             records.of_segments(size, ["choice", "expected"]), again.of_segments(size, ["choice", "expected"])

@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _abandon_output()
         return _failed(f"{error.filename or 'output'}: {error.strerror or error}")
     except KeyboardInterrupt as stop:
-        print(f"minrisk: interrupted; {stop or 'no output file was written'}", file=sys.stderr)
+        print(f"minrisk: interrupted; {str(stop) or 'no output file was written'}", file=sys.stderr)
         return INTERRUPTED
 
 
