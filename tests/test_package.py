@@ -26,7 +26,7 @@ LAYERS = (
     {"neural"},
     {"utilities"},
     {"methods"},
-    {"problems"},
+    {"problems", "store"},
     {"session", "scoring"},
     {"engine"},
     {"decoding", "evaluation"},

@@ -17,21 +17,23 @@ from minrisk.version import __version__
 
 if TYPE_CHECKING:
     from minrisk.decoding import Configuration, decode, decode_corpus, method, utility
-    from minrisk.errors import InputError, MethodError, MinriskError, MissingExtraError, UtilityError
+    from minrisk.errors import InputError, MethodError, MinriskError, MissingExtraError, StoreError, UtilityError
     from minrisk.formats import read_segments
     from minrisk.numeric.completion import complete
     from minrisk.scoring import Ledger
     from minrisk.selection import select
+    from minrisk.store import Store
     from minrisk.types import Cells, Choice, Decision, Estimate, Method, Plan, Problem, Segment
     from minrisk.utilities.base import MatrixUtility, PairUtility, Utility
 
 _HOMES = {
     "decoding": ("Configuration", "decode", "decode_corpus", "method", "utility"),
-    "errors": ("InputError", "MethodError", "MinriskError", "MissingExtraError", "UtilityError"),
+    "errors": ("InputError", "MethodError", "MinriskError", "MissingExtraError", "StoreError", "UtilityError"),
     "formats": ("read_segments",),
     "numeric.completion": ("complete",),
     "scoring": ("Ledger",),
     "selection": ("select",),
+    "store": ("Store",),
     "types": ("Cells", "Choice", "Decision", "Estimate", "Method", "Plan", "Problem", "Segment"),
     "utilities.base": ("MatrixUtility", "PairUtility", "Utility"),
 }
@@ -54,6 +56,8 @@ __all__ = [
     "Plan",
     "Problem",
     "Segment",
+    "Store",
+    "StoreError",
     "Utility",
     "UtilityError",
     "__version__",

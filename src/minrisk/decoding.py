@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, cast
 
 from minrisk.budgets import Budget, parse_budget
@@ -14,6 +16,7 @@ from minrisk.methods import METHODS
 from minrisk.problems import against_reference, check_weights, problem_of
 from minrisk.scoring import Ledger
 from minrisk.session import Session
+from minrisk.store import Store
 from minrisk.types import TARGET, Decision, Method, Problem, Segment, ranking
 from minrisk.utilities import UTILITIES
 from minrisk.utilities.base import Utility
@@ -109,16 +112,33 @@ def decode_corpus(
     seed: int = 0,
     window: int = WINDOW,
     ledger: Ledger | None = None,
+    store: Store | str | Path | None = None,
 ) -> Iterator[Decision]:
     """The decisions of many segments, in order, as they are reached; see `decode` for the arguments.
 
     window  segments worked on at once; more fill the batches of an expensive metric better, none changes a result
     ledger  a `Ledger` to be kept up to date with what the run has spent
+    store   a `Store`, or the path of one: what it holds is not scored again, and what is scored it keeps
     """
     configuration = Configuration(utility, method, budget, weights, seed)
     problems = configuration.problems(segments)
-    sessions = run(problems, configuration.method, configuration.utilities, seed=seed, window=window, ledger=ledger)
-    return (decision_of(session, configuration.utility.higher_is_better) for session in sessions)
+    return _decided(configuration, problems, store, window=window, ledger=ledger)
+
+
+def _decided(
+    configuration: Configuration, problems: Iterable[Problem], store: Store | str | Path | None, **options: Any
+) -> Iterator[Decision]:
+    with nullcontext(store) if store is None or isinstance(store, Store) else Store(store) as opened:
+        sessions = run(
+            problems,
+            configuration.method,
+            configuration.utilities,
+            seed=configuration.seed,
+            store=opened,
+            **options,
+        )
+        for session in sessions:
+            yield decision_of(session, configuration.utility.higher_is_better)
 
 
 class Configuration:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from minrisk.errors import InputError
 from minrisk.scoring import Ledger, Scorer
 from minrisk.session import Session
+from minrisk.store import Store
 from minrisk.types import TARGET, Method, Problem
 from minrisk.utilities.base import Utility
 
@@ -25,15 +26,19 @@ def run(
     seed: int = 0,
     window: int = WINDOW,
     ledger: Ledger | None = None,
+    store: Store | None = None,
 ) -> Iterator[Session]:
     """The concluded session of each problem, in order; no more than a window of them is held.
 
     utilities  by role: `TARGET`, and those that the method declares beside it
+    store      where values are looked up before they are scored, and kept when they have been
     """
     if window < 1:
         raise InputError(f"`window` must be at least 1 segment, got {window}")
     ledger = Ledger() if ledger is None else ledger
-    scorers = {role: Scorer(utility, ledger if role == TARGET else Ledger()) for role, utility in utilities.items()}
+    scorers = {
+        role: Scorer(utility, ledger if role == TARGET else Ledger(), store) for role, utility in utilities.items()
+    }
     directions = {role: utility.higher_is_better for role, utility in utilities.items()}
     source = iter(problems)
     held: deque[Session] = deque()

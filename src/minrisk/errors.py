@@ -4,6 +4,7 @@
     ├── InputError           an argument or a line of input is wrong        (also a ValueError)
     ├── UtilityError         a metric failed or returned unusable values    (also a RuntimeError)
     ├── MethodError          a method broke the contract of a plan          (also a RuntimeError)
+    ├── StoreError           a score store is damaged, foreign or full      (also a RuntimeError)
     └── MissingExtraError    an optional dependency is not installed        (also an ImportError)
 
 A message is one line: the place, what was expected, what was got, what to do.
@@ -31,11 +32,20 @@ class MethodError(MinriskError, RuntimeError):
     """A method asked for impossible cells, went over its budget or returned a wrong estimate."""
 
 
+class StoreError(MinriskError, RuntimeError):
+    """A score store cannot be read or written, or is none."""
+
+
 class MissingExtraError(MinriskError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional dependency: pip install 'minrisk[{extra}]'")
+        self._given = what, extra
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        """On its way from another process, it is made again of what it was made of."""
+        return type(self), self._given
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:

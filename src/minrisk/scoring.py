@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from minrisk.errors import MinriskError, UtilityError
+from minrisk.store import Pairs, Store, stored
 from minrisk.types import Ask, Cells, Encodings, FloatArray, Folded, IntArray, Problem
 from minrisk.utilities.base import EncodedUtility, MatrixUtility, PairUtility, Utility
 from minrisk.utilities.mixture import Mixture
@@ -25,6 +26,7 @@ Pair = tuple[str, str, str | None]
 class Ledger:
     """What a run has spent. `calls` counts cells per segment; `scored` those that really reached the metric.
 
+    found      cells whose values were in the store
     auxiliary  cells of the other utilities that a method used, such as a coarse one
     encoded    texts that were encoded, where the utility compares encodings
     """
@@ -33,6 +35,7 @@ class Ledger:
     calls: int = 0
     cells: int = 0
     scored: int = 0
+    found: int = 0
     auxiliary: int = 0
     encoded: int = 0
     seconds_scoring: float = 0.0
@@ -47,12 +50,13 @@ class Ledger:
 class Scorer:
     """Answers what many plans ask of one utility at once, in the cheapest way that the utility offers."""
 
-    def __init__(self, utility: Utility, ledger: Ledger) -> None:
+    def __init__(self, utility: Utility, ledger: Ledger, store: Store | None = None) -> None:
         self.utility = utility
         self.ledger = ledger
+        self._shelf = store.shelf(utility) if store is not None and stored(utility, store) else None
         self._memory = Memory()
         self._encodings = EncodingMemory()
-        self._parts = [Scorer(part, Ledger()) for part in utility.parts] if isinstance(utility, Mixture) else []
+        self._parts = [Scorer(part, Ledger(), store) for part in utility.parts] if isinstance(utility, Mixture) else []
 
     def answer(self, asks: Asks) -> list[FloatArray]:
         """What each ask is answered with, on the metric's own scale."""
@@ -65,10 +69,11 @@ class Scorer:
 
     def _cells(self, asks: CellAsks) -> list[FloatArray]:
         if isinstance(self.utility, Mixture):
-            before = [part.ledger.scored for part in self._parts]
-            of_parts = zip(*(part._cells(asks) for part in self._parts), strict=True)
-            after = [part.ledger.scored for part in self._parts]
-            self.ledger.scored += max(now - then for now, then in zip(after, before, strict=True))
+            before = [(part.ledger.scored, part.ledger.found) for part in self._parts]
+            of_parts = list(zip(*(part._cells(asks) for part in self._parts), strict=True))
+            done = [(part.ledger.scored - s, part.ledger.found - f) for part, (s, f) in zip(self._parts, before)]
+            self.ledger.scored += max(scored for scored, _ in done)
+            self.ledger.found += max(found for _, found in done)
             self.ledger.encoded = sum(part.ledger.encoded for part in self._parts)
             return [self.utility.mixed(values) for values in of_parts]
         if isinstance(self.utility, PairUtility):
@@ -76,9 +81,38 @@ class Scorer:
         if isinstance(self.utility, EncodedUtility):
             return [values for group in _groups(asks) for values in self._compared(self.utility, group)]
         if isinstance(self.utility, MatrixUtility):
-            self.ledger.scored += sum(len(cells) for _, cells in asks)
-            return [self.utility.answer(problem, cells) for problem, cells in asks]
+            return [self._of_matrix(self.utility, problem, cells) for problem, cells in asks]
         raise UtilityError(f"{self.utility.name!r} is no PairUtility, EncodedUtility or MatrixUtility")
+
+    def _of_matrix(self, utility: MatrixUtility, problem: Problem, cells: Cells) -> FloatArray:
+        if self._shelf is None:
+            self.ledger.scored += len(cells)
+            return utility.answer(problem, cells)
+        texts = [*problem.candidates, *problem.pseudo_references, problem.source if utility.uses_source else None]
+        sources = np.full(len(cells), len(texts) - 1)
+        pairs, values = self._looked_up(texts, cells.rows, cells.columns + problem.shape[0], sources)
+        unknown = np.flatnonzero(np.isnan(values))
+        if len(unknown):
+            values[unknown] = utility.answer(problem, Cells(cells.rows[unknown], cells.columns[unknown]))
+            self._keep(pairs and pairs[unknown], values[unknown])
+        return values
+
+    def _looked_up(
+        self, texts: Sequence[str | None], candidates: IntArray, references: IntArray, sources: IntArray
+    ) -> tuple[Pairs | None, FloatArray]:
+        """The values that the store has of pairs of positions in `texts`, NaN where it has none; and their places."""
+        if self._shelf is None:
+            return None, np.full(len(candidates), np.nan)
+        pairs = self._shelf.pairs(texts, candidates, references, sources)
+        values = self._shelf.find(pairs)
+        self.ledger.found += int(np.isfinite(values).sum())
+        return pairs, values
+
+    def _keep(self, pairs: Pairs | None, values: FloatArray) -> None:
+        """Count what has been scored now, and have the store keep it before it is used."""
+        self.ledger.scored += len(values)
+        if self._shelf is not None and pairs is not None:
+            self._shelf.add(pairs, values)
 
     def _other(self, problem: Problem, ask: Folded | Encodings) -> FloatArray:
         if isinstance(self.utility, EncodedUtility):
@@ -108,15 +142,29 @@ class Scorer:
             places[0].append(texts.places(problem.candidates, cells.rows))
             places[1].append(texts.places(problem.pseudo_references, cells.columns))
             places[2].append(np.full(len(cells), source, dtype=np.int64))
-        segment = asks[0][0].id
-        encodings = self._encoded(utility, texts.texts, segment)
-        candidates, references, sources = (np.concatenate(part) for part in places)
+        named = np.array([np.concatenate(part) for part in places])
+        pairs, values = self._looked_up([*texts.texts, None], *named)  # The source -1, none, is the None at the end.
+        unknown = np.flatnonzero(np.isnan(values))
+        if len(unknown):
+            values[unknown] = self._compared_now(utility, texts.texts, named[:, unknown], asks[0][0].id)
+            self._keep(pairs and pairs[unknown], values[unknown])
+        return np.split(values, np.cumsum([len(part) for part in places[0]])[:-1].tolist())
+
+    def _compared_now(
+        self, utility: EncodedUtility, texts: Sequence[str | None], named: IntArray, segment: str
+    ) -> FloatArray:
+        """The values of pairs: `named` (3, C) holds positions in `texts`, -1 for a source that is not there."""
+        if self._shelf is not None:  # Texts whose pairs were all found are not encoded.
+            used, numbers = np.unique(named, return_inverse=True)
+            absent = int(used[0] < 0)
+            texts, named = [texts[place] for place in used[absent:]], numbers.reshape(named.shape) - absent
+        candidates, references, sources = named
+        encodings = self._encoded(utility, texts, segment)
         with _blamed(utility, f"batch of {len(candidates)} pairs", segment) as place:
             values = np.asarray(utility.compare(encodings, candidates, references, sources), dtype=np.float64)
         if values.shape != (len(candidates),):
             raise UtilityError(f"{place}: expected {len(candidates)} values, got an array of shape {values.shape}")
-        self.ledger.scored += len(candidates)
-        return np.split(values, np.cumsum([len(part) for part in places[0]])[:-1].tolist())
+        return values
 
     def _encoded(self, utility: EncodedUtility, texts: Sequence[str | None], segment: str) -> list[Any]:
         """The encodings of distinct texts, from memory or made now."""
@@ -140,13 +188,17 @@ class Scorer:
         pairs = [texts.pair(int(key)) for key in distinct]
         values = np.array([self._memory.get(pair) for pair in pairs], dtype=np.float64)
         unknown = np.flatnonzero(np.isnan(values))
+        kept, values[unknown] = self._looked_up(texts.texts, *_parted(distinct[unknown]))
+        missing = np.isnan(values[unknown])
+        unknown, kept = unknown[missing], kept and kept[missing]
         lengths = np.array([sum(len(text or "") for text in pairs[place]) for place in unknown], dtype=np.int64)
         starts = np.cumsum([0] + [len(key) for key in keys])
         # Similar lengths together waste no padding; the longest first, so that too little memory shows at once.
-        for batch in _batches(unknown[np.argsort(-lengths, kind="stable")], utility.batch_size):
-            first = asks[int(np.searchsorted(starts, owner[batch[0]], side="right")) - 1][0]
-            values[batch] = score_batch(utility, [pairs[place] for place in batch], first.id)
-        self.ledger.scored += len(unknown)
+        for batch in _batches(np.argsort(-lengths, kind="stable"), utility.batch_size):
+            chosen = unknown[batch]
+            first = asks[int(np.searchsorted(starts, owner[chosen[0]], side="right")) - 1][0]
+            values[chosen] = score_batch(utility, [pairs[place] for place in chosen], first.id)
+            self._keep(kept and kept[batch], values[chosen])
         self._memory.add(pairs, values)
         return np.split(values[places.ravel()], starts[1:-1].tolist())
 
@@ -258,8 +310,8 @@ class _Interned:
         return (rows << 42) | (columns << 21) | source
 
     def pair(self, key: int) -> Pair:
-        mask = (1 << 21) - 1
-        return self.texts[key >> 42] or "", self.texts[key >> 21 & mask] or "", self.texts[key & mask]
+        candidate, reference, source = _parted(key)
+        return self.texts[candidate] or "", self.texts[reference] or "", self.texts[source]
 
     def places(self, texts: Sequence[str], chosen: IntArray) -> IntArray:
         """The numbers of the texts chosen by their positions: (C,). Texts that are not chosen get none."""
@@ -278,6 +330,15 @@ class _Interned:
         if number == len(self.texts):
             self.texts.append(text)
         return number
+
+
+Keys = TypeVar("Keys", int, IntArray)
+
+
+def _parted(key: Keys) -> tuple[Keys, Keys, Keys]:
+    """The numbers of candidate, pseudo-reference and source that make a key, or each of many."""
+    mask = (1 << 21) - 1
+    return key >> 42, key >> 21 & mask, key & mask
 
 
 def _batches(places: IntArray, size: int) -> list[IntArray]:

@@ -6,11 +6,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minrisk.errors import InputError, UtilityError
+from minrisk.neural.loading import CHECKPOINT_FILES, folder_of
 from minrisk.neural.packages import package
 
 Batch = list[int]
@@ -37,6 +39,18 @@ class Placement:
     def __post_init__(self) -> None:
         if self.batch_tokens < 0:
             raise InputError(f"`batch_tokens` must be at least 1, or 0 for what suits, got {self.batch_tokens}")
+
+    def files(self) -> list[Path]:
+        """The files of the checkpoint, and of the other folders that a utility names beside it."""
+        named = (getattr(self, name, None) for name in ("encoder", "tokenizer"))
+        folders = [folder_of(getattr(self, "model"), CHECKPOINT_FILES)]  # noqa: B009
+        folders += [Path(name).expanduser() for name in named if name is not None]
+        return [
+            file
+            for folder in folders
+            for file in sorted(folder.rglob("*"))
+            if any(file.match(pattern) for pattern in CHECKPOINT_FILES) and file.is_file()
+        ]
 
 
 class Packer:

@@ -14,6 +14,8 @@ from minrisk.neural.packages import package, quiet
 HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 TOKENIZER_FILES = ("*.json", "*.txt", "*.model")
 WEIGHT_FILES = ("*.safetensors", "*.bin", "*.json")
+CHECKPOINT_FILES = (*WEIGHT_FILES, "*.ckpt", "*.yaml", "*.model")
+"""What decides the values of a model."""
 
 
 def folder_of(model: str, files: Sequence[str] = ("*",)) -> Path:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -76,6 +77,10 @@ class Utility(ABC):
     def self_values(self, texts: Sequence[str]) -> FloatArray | None:
         """u(h, h) of each text where it is known without a call, else None."""
         return None
+
+    def files(self) -> Sequence[Path]:
+        """The files whose content decides the values, such as those of a checkpoint."""
+        return ()
 
     def signature(self) -> str:
         """Name and options: two utilities with equal signatures give equal values."""
