@@ -6,7 +6,6 @@ A segment is a dictionary with `source`, and where known `reference`, `document`
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,30 +131,21 @@ def counter(tokenizer: str) -> Counter:
     """Counts the tokens of a text: "words", a SentencePiece file (.model, .spm), or a tokenizer of transformers."""
     if tokenizer == "words":
         return lambda text: len(text.split())
-    try:
-        if tokenizer.endswith((".model", ".spm")):
-            return _pieces(tokenizer)
-        import transformers
-    except ImportError as error:
-        raise MissingExtraError(f"the tokenizer {tokenizer!r}", "neural") from error
-    transformers.utils.logging.set_verbosity_error()
-    try:
-        with warnings.catch_warnings():
-            # Marian's tokenizer recommends a normalizer that it never calls.
-            warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
-            loaded: Any = transformers.AutoTokenizer.from_pretrained(tokenizer)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise InputError(f"{tokenizer}: no tokenizer can be loaded: {' '.join(str(error).split())[:300]}") from error
+    if tokenizer.endswith((".model", ".spm")):
+        return _pieces(tokenizer)
+    from minrisk.neural.loading import tokenizer_of
+
+    loaded = tokenizer_of(tokenizer)
     return lambda text: len(loaded(text, add_special_tokens=False).input_ids)
 
 
 def _pieces(path: str) -> Counter:
-    import sentencepiece
+    from minrisk.neural.packages import package
 
     if not Path(path).is_file():
         raise InputError(f"{path}: cannot be read: no such file")
     try:
-        processor = sentencepiece.SentencePieceProcessor(model_file=path)
+        processor = package("sentencepiece").SentencePieceProcessor(model_file=path)
     except (OSError, RuntimeError) as error:
         raise InputError(f"{path}: is no SentencePiece model") from error
     return lambda text: len(processor.encode(text))

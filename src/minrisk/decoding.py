@@ -19,7 +19,7 @@ from minrisk.session import Session
 from minrisk.store import Store
 from minrisk.types import TARGET, Decision, Method, Problem, Segment, ranking
 from minrisk.utilities import UTILITIES
-from minrisk.utilities.base import Utility
+from minrisk.utilities.base import QualityUtility, Utility
 from minrisk.utilities.function import Function, QualityFunction
 from minrisk.utilities.mixture import Mixture
 from minrisk.version import __version__
@@ -162,6 +162,12 @@ class Configuration:
         self.seed = seed
         auxiliaries: Mapping[str, Any] = getattr(self.method, "auxiliaries", {})
         self.utilities = {TARGET: self.utility} | {role: _utility(name) for role, name in auxiliaries.items()}
+        judge = self.utilities.get("quality")
+        if judge is not None and not isinstance(judge, QualityUtility):
+            raise InputError(
+                f"`by` of method {self.method_name!r} must judge candidates without references (cometkiwi, metricx_qe, "
+                f"xcomet_qe), or be scores or logprobs; got {judge.name!r}, which compares them with references"
+            )
 
     def problems(self, segments: Iterable[Segment | Mapping[str, Any]]) -> Iterator[Problem]:
         """The problem of each segment; errors name it."""

@@ -21,7 +21,7 @@ from minrisk.decoding import Configuration
 from minrisk.engine import run
 from minrisk.errors import InputError
 from minrisk.methods import METHODS
-from minrisk.problems import problem_of
+from minrisk.problems import check_weights, problem_of
 from minrisk.seeding import stream
 from minrisk.types import TARGET, Cells, FloatArray, Folded, IntArray, Method, Problem, Segment
 from minrisk.utilities import UTILITIES
@@ -205,6 +205,7 @@ def plan(
         raise InputError("a price per hour needs a speed: calls or encodes per second, or a known hardware")
     for budget in budgets:
         parse_budget(budget)
+    check_weights(weights)
     rehearsal = Rehearsal(found, utility, tokens_of, weights)
     rows = [_row(rehearsal, "full", "1.0", rates)]
     left_out: dict[str, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ def select(
         raise unknown_name("selection", selection, SELECTIONS)
     if size < 1:
         raise InputError(f"`size` of a selection must be at least 1, got {size}")
+    if not 0 <= penalty < math.inf:
+        raise InputError(f"`penalty` of a selection must be at least 0 and finite, got {penalty}")
     if selection == "best":
         return decision.nbest(size)
     problem = decision.problem

@@ -87,9 +87,9 @@ def _print_statistics(paths: list[str]) -> None:
 
     names = [Path(path).name for path in paths]
     width = max(len("file"), *map(len, names))
+    everything = [datasets.statistics(_read(path)) for path in paths]
     print(f"{'file':{width}}  segments  documents  words/segment  sentences/segment  joined/segment")
-    for name, path in zip(names, paths):
-        found = datasets.statistics(_read(path))
+    for name, found in zip(names, everything):
         print(
             f"{name:{width}}  {found.segments:8,}  {found.documents:9,}  {found.words:13.1f}  {found.sentences:17.2f}  "
             f"{found.joined:14.2f}"

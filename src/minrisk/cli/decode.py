@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
 from typing import IO, TYPE_CHECKING
 
-from minrisk.cli.options import add_input_arguments, count, text_layout, whole
+from minrisk.cli.options import add_input_arguments, amount, count, text_layout, whole
 from minrisk.configuration import parse_settings
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ A line of JSON Lines, or a row of Parquet, is a segment; only `hypotheses` is ne
   {"id": "news-1", "source": "...", "hypotheses": ["...", "..."], "logprobs": [-3.2, -4.1],
    "pseudo_references": ["...", "...", "..."], "pseudo_reference_logprobs": [-2.9, -3.3, -5.0]}
 """
+SELECTING = ("similarity", "penalty")
+"""Options of `minrisk.select` that are options here."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,9 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--selection", default="best", metavar="NAME", help="what the K are: best (default), diverse or medoids"
     )
-    output.add_argument("--similarity", default="chrf", metavar="UTILITY", help="of the K, if not best (default: chrf)")
+    output.add_argument("--similarity", metavar="UTILITY", help="of the K, if not best (default: chrf)")
     output.add_argument(
-        "--penalty", type=float, default=0.5, help="diverse: utility that a point of similarity costs (default: 0.5)"
+        "--penalty", type=amount, metavar="X", help="diverse: utility that a point of similarity costs (default: 0.5)"
     )
     output.add_argument("--signature", action="store_true", help="also print what decides the outcome, for papers")
     output.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
@@ -86,6 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Read, decode, write; a progress bar on a terminal, a summary at the end."""
+    from minrisk.cli.callables import named_utility
     from minrisk.cli.progress import Progress
     from minrisk.decoding import decode_corpus
     from minrisk.formats import open_output, read_segments, record_of, write_jsonl, write_text
@@ -95,6 +98,8 @@ def run(options: argparse.Namespace) -> None:
     layout = text_layout(options)
     format = _checked_format(options, layout)
     configuration = _configuration(options)
+    if options.similarity is not None:
+        options.similarity = named_utility(options.similarity, {})
     ledger = Ledger()
     to_pipe = options.output == "-"
     visible = not options.quiet and not (to_pipe and sys.stdout is not None and sys.stdout.isatty())
@@ -130,8 +135,8 @@ def _nbest(options: argparse.Namespace, decision: Decision) -> list[Choice]:
 
     if not options.nbest:
         return []
-    given = {"similarity": options.similarity, "penalty": options.penalty, "seed": options.seed}
-    return select(decision, options.nbest, options.selection, **given)
+    given = {name: getattr(options, name) for name in SELECTING if getattr(options, name) is not None}
+    return select(decision, options.nbest, options.selection, seed=options.seed, **given)
 
 
 def _checked_format(options: argparse.Namespace, layout: TextLayout) -> str:
@@ -149,6 +154,9 @@ def _checked_format(options: argparse.Namespace, layout: TextLayout) -> str:
         raise unknown_name("selection", options.selection, SELECTIONS)
     if options.selection != "best" and not options.nbest:
         raise InputError(f"--selection {options.selection} needs --nbest K: how many texts to select")
+    for name in SELECTING:
+        if options.selection == "best" and getattr(options, name) is not None:
+            raise InputError(f"--{name} goes with --selection diverse or medoids")
     for path in (options.samples, *layout.files):
         if os.path.isfile(options.output) and os.path.exists(path) and os.path.samefile(options.output, path):
             raise InputError(f"{options.output}: is read from; the output must have another name")

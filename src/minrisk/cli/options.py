@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,6 +46,17 @@ def whole(text: str) -> int:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"a whole number is needed, got {text!r}") from None
+
+
+def amount(text: str) -> float:
+    """A finite number of at least 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"a number of at least 0 is needed, got {text!r}")
+    return number
 
 
 def count(text: str) -> int:

@@ -68,7 +68,7 @@ def _add_rate_arguments(rates: argparse._ArgumentGroup) -> None:
     rates.add_argument("--price-per-1k-tokens", type=float, metavar="X", help="of a metric that is paid by tokens")
     rates.add_argument("--price-per-hour", type=float, metavar="X", help="of one device")
     rates.add_argument(
-        "--tokenizer", metavar="FOLDER", help="counts tokens; characters/4: one for each four characters"
+        "--tokenizer", metavar="FOLDER", help="counts tokens; words; characters/4: one for each four characters"
     )
     rates.add_argument(
         "--tokens-per-call", type=whole, default=0, metavar="N", help="beside the texts, such as a judge's prompt"
@@ -153,10 +153,9 @@ def _tokens_of(options: argparse.Namespace) -> Count | None:
         if not characters > 0:
             raise InputError(f"--tokenizer {name}: a number above zero is needed, as in characters/4")
         return lambda text: len(text) / characters
-    from minrisk.neural.loading import tokenizer_of
+    from minrisk.datasets import counter
 
-    tokenizer = tokenizer_of(name)
-    return lambda text: float(len(tokenizer(text, add_special_tokens=False)["input_ids"]))
+    return counter(name)
 
 
 def _survey(options: argparse.Namespace, utility: Utility) -> Survey:

@@ -10,6 +10,7 @@ from contextlib import ExitStack, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from minrisk.cli import generate
+from minrisk.cli.options import count
 from minrisk.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="of the method")
     choice.add_argument("--budget", default="1.0", help="a share of the cells (1/16) or a number of calls (1024)")
     choice.add_argument("--weights", default="multiplicity", metavar="NAME", help="as in `minrisk decode`")
-    choice.add_argument("--nbest", type=int, default=0, metavar="K", help="also the K best texts (jsonl)")
+    choice.add_argument("--nbest", type=count, default=0, metavar="K", help="also the K best texts (jsonl)")
     generate.add_model_arguments(parser)
     generate.add_sampling_arguments(parser.add_argument_group("samples"))
 

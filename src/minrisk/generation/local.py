@@ -15,6 +15,7 @@ from minrisk.errors import InputError, MinriskError, MissingExtraError
 from minrisk.generation.prompting import Prompt, cut
 from minrisk.generation.sources import Source
 from minrisk.generation.wish import Wish
+from minrisk.neural.loading import devices_of
 from minrisk.seeding import stream
 
 try:
@@ -206,6 +207,9 @@ def _loaded(place: Place) -> tuple[Any, Any]:
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
     device = place.device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = place.dtype or ("auto" if device.startswith("cuda") else "float32")
+    devices_of(device)
+    if dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+        raise InputError(f"`dtype` must be float32, bfloat16, float16 or another type of torch, got {dtype!r}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -77,6 +77,10 @@ class Endpoint:
             raise InputError("`server` must be an address such as http://localhost:8000/v1")
         if parts.username or parts.password or parts.query:
             raise InputError("`server` must hold no user, password or query: a key comes from the environment")
+        if self.concurrency < 1 or self.retries < 0:
+            raise InputError(
+                f"at least 1 request at a time and 0 retries are needed, got {self.concurrency}, {self.retries}"
+            )
 
 
 class ServerModel:

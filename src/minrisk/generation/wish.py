@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -33,6 +34,8 @@ class Wish:
         for name in ("samples", "beams", "longest"):
             if getattr(self, name) < 1:
                 raise InputError(f"`{name}` must be at least 1, got {getattr(self, name)}")
+        if not math.isfinite(self.length_penalty):
+            raise InputError(f"`length_penalty` must be finite, got {self.length_penalty}")
         if self.sampling is None and self.samples > self.beams:
             raise InputError(f"beam search gives at most as many texts as it has beams: {self.beams}")
 

@@ -14,5 +14,5 @@ def given_scores(problem: Problem, name: str) -> FloatArray:
         raise unknown_name("given scores", name, GIVEN)
     values: FloatArray | None = getattr(problem, name)
     if values is None:
-        raise InputError(f"segment {problem.id!r}: `{name}` are needed by this method, and the segment has none")
+        raise InputError(f"`{name}` are needed by this method, and the segment has none")
     return values

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from minrisk.methods.given import given_scores
+from minrisk.errors import InputError, unknown_name
+from minrisk.methods.given import GIVEN, given_scores
 from minrisk.methods.nested import auxiliaries_of, inner, inner_plan
 from minrisk.types import Plan, Problem
 
@@ -30,6 +32,10 @@ class MbrBon:
     method: Any = None
 
     def __post_init__(self) -> None:
+        if not math.isfinite(self.beta):
+            raise InputError(f"`beta` of method 'mbr_bon' must be finite, got {self.beta}")
+        if self.by not in GIVEN:
+            raise unknown_name("rewards", self.by, GIVEN)
         object.__setattr__(self, "method", inner(self.method))
 
     @property

@@ -58,7 +58,7 @@ class Prefilter:
         if self.references == "kept":
             columns = np.unique(problem.twins[kept][problem.twins[kept] >= 0])
         if not len(columns):
-            raise InputError(f"segment {problem.id!r}: no pseudo-reference is among the candidates kept")
+            raise InputError("no pseudo-reference is among the candidates kept")
         yield Within(kept, columns)
         estimate = yield from inner_plan(self.method, restricted(problem, kept, columns), rng)
         values, preference = np.full((2, len(rows)), np.nan)

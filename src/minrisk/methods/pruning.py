@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -35,8 +36,10 @@ class Pruning:
     def __post_init__(self) -> None:
         if not 0 < self.confidence <= 1:
             raise InputError(f"`confidence` of method 'pruning' must be in (0, 1], got {self.confidence}")
-        if self.first < 1 or self.growth <= 1 or self.bootstraps < 1:
-            raise InputError("method 'pruning' needs `first` and `bootstraps` of at least 1 and `growth` above 1")
+        if self.first < 1 or not 1 < self.growth < math.inf or self.bootstraps < 1:
+            raise InputError(
+                "method 'pruning' needs `first` and `bootstraps` of at least 1 and a finite `growth` above 1"
+            )
 
     def plan(self, problem: Problem, rng: np.random.Generator) -> Plan:
         order = random_order(problem.column_weights, rng)

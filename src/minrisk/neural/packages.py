@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -28,7 +29,10 @@ def quiet() -> Iterator[None]:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        yield
+        with warnings.catch_warnings():
+            # Marian's tokenizer recommends a normalizer that it never calls.
+            warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
+            yield
     finally:
         logging.set_verbosity(level)
         if bars:

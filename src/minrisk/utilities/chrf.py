@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -42,8 +43,8 @@ class ChrF(NgramUtility):
                 "`char_order` and `word_order` must be at least 0 and one of them at least 1, "
                 f"got {self.char_order} and {self.word_order}"
             )
-        if not self.beta >= 0:
-            raise InputError(f"`beta` must be at least 0, got {self.beta}")
+        if not 0 <= self.beta < math.inf:
+            raise InputError(f"`beta` must be at least 0 and finite, got {self.beta}")
 
     def _streams(self, texts: Sequence[str]) -> list[ngrams.Stream]:
         if self.lowercase:
