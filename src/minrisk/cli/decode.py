@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
 from typing import IO, TYPE_CHECKING
 
-from minrisk.cli.options import add_input_arguments, amount, count, text_layout, whole
+from minrisk.cli.options import add_choice_arguments, add_input_arguments, amount, count, text_layout, whole
 from minrisk.configuration import parse_settings
 
 if TYPE_CHECKING:
@@ -38,29 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", default="-", metavar="OUT", help="where the decisions go, .gz too (default: standard output)"
     )
     choice = parser.add_argument_group("what is chosen")
-    choice.add_argument(
-        "--utility",
-        default="chrf",
-        metavar="NAME",
-        help="the metric: a name (see `minrisk utilities`), module:function or file.py:function (default: chrf)",
-    )
-    choice.add_argument(
-        "--utility-set", action="append", default=[], metavar="OPTION=VALUE", help="set an option of the utility"
-    )
-    choice.add_argument("--method", metavar="NAME", help="see `minrisk methods` (default: full, or pmbr on a budget)")
-    choice.add_argument(
-        "--set", action="append", default=[], metavar="OPTION=VALUE", help="set an option of the method"
-    )
-    choice.add_argument("--tuned", metavar="FILE", help="of `minrisk study tune`: pmbr as it was tuned")
-    choice.add_argument(
-        "--budget", default="1.0", help="a share of the cells (1/16, 0.25) or a number of calls (1024) per segment"
-    )
-    choice.add_argument(
-        "--weights",
-        default="multiplicity",
-        metavar="NAME",
-        help="multiplicity: how often a text was sampled (default); logprob, logprob-normalized: the model's",
-    )
+    add_choice_arguments(choice)
     choice.add_argument("--seed", type=whole, default=0, help="of all that is drawn at random (default: 0)")
     output = parser.add_argument_group("output")
     output.add_argument(

@@ -27,6 +27,33 @@ def add_input_arguments(samples: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_choice_arguments(choice: argparse._ArgumentGroup) -> None:
+    """By which metric, method, budget and weights is chosen."""
+    choice.add_argument(
+        "--utility",
+        default="chrf",
+        metavar="NAME",
+        help="the metric: a name (see `minrisk utilities`), module:function or file.py:function (default: chrf)",
+    )
+    choice.add_argument(
+        "--utility-set", action="append", default=[], metavar="OPTION=VALUE", help="set an option of the utility"
+    )
+    choice.add_argument("--method", metavar="NAME", help="see `minrisk methods` (default: full, or pmbr on a budget)")
+    choice.add_argument(
+        "--set", action="append", default=[], metavar="OPTION=VALUE", help="set an option of the method"
+    )
+    choice.add_argument("--tuned", metavar="FILE", help="of `minrisk study tune`: pmbr as it was tuned")
+    choice.add_argument(
+        "--budget", default="1.0", help="a share of the cells (1/16, 0.25) or a number of calls (1024) per segment"
+    )
+    choice.add_argument(
+        "--weights",
+        default="multiplicity",
+        metavar="NAME",
+        help="multiplicity: how often a text was sampled (default); logprob, logprob-normalized: the model's",
+    )
+
+
 def text_layout(options: argparse.Namespace) -> TextLayout:
     """How flat text holds segments."""
     from minrisk.formats import TextLayout

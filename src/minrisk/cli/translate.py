@@ -10,7 +10,7 @@ from contextlib import ExitStack, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from minrisk.cli import generate
-from minrisk.cli.options import count
+from minrisk.cli.options import add_choice_arguments, count
 from minrisk.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,12 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("jsonl", "text"), metavar="FORMAT", help="jsonl, or text: one a line")
     parser.add_argument("--quiet", action="store_true", help="no progress, no summary")
     choice = parser.add_argument_group("what is chosen")
-    choice.add_argument("--utility", default="chrf", metavar="NAME", help="as in `minrisk decode` (default: chrf)")
-    choice.add_argument("--utility-set", action="append", default=[], metavar="OPTION=VALUE", help="of the utility")
-    choice.add_argument("--method", metavar="NAME", help="see `minrisk methods` (default: full, or pmbr on a budget)")
-    choice.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="of the method")
-    choice.add_argument("--budget", default="1.0", help="a share of the cells (1/16) or a number of calls (1024)")
-    choice.add_argument("--weights", default="multiplicity", metavar="NAME", help="as in `minrisk decode`")
+    add_choice_arguments(choice)
     choice.add_argument("--nbest", type=count, default=0, metavar="K", help="also the K best texts (jsonl)")
     generate.add_model_arguments(parser)
     generate.add_sampling_arguments(parser.add_argument_group("samples"))
