@@ -139,7 +139,7 @@ def test_a_pipe_from_generate_to_decode(model: str) -> None:
         (("--top-p", "1.9"), "`top-p` must lie between 0 and 1, got 1.9"),
         (("--greedy", "--beam", "2"), "--greedy and --beam exclude one another"),
         (("--beam", "2", "--distinct"), "--distinct goes with sampling"),
-        (("--beam", "2"), "at most as many texts as it has beams: 2"),
+        (("--beam", "2"), "search with 2 beams gives at most 2 of the 16 samples wanted"),
         (("--prompt", "translate {source}"), "is an encoder-decoder model and takes no prompt"),
         (("--prompt", "translate"), "a prompt must hold {source}"),
         (("--target-language", "xx"), "knows no language 'xx'"),

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("sentencepiece")
 
-from generation import folders, tiny  # noqa: E402
+from generation import folders  # noqa: E402
 
 from minrisk.errors import InputError  # noqa: E402
 from minrisk.generation import local  # noqa: E402
@@ -139,8 +139,12 @@ class TestSearch:
             assert record["logprobs"] == pytest.approx(alone["logprobs"], abs=1e-4)
             assert record["logprobs"] == sorted(record["logprobs"], reverse=True)
 
+    def test_a_search_ends_at_the_last_position_of_the_model(self, marian: str) -> None:
+        (record,) = records(marian, Wish(samples=1, sampling=None, longest=1000), sources=SOURCES[:1])
+        assert record["unfinished"] == [0]
+
     def test_more_texts_than_beams(self) -> None:
-        with pytest.raises(InputError, match="at most as many texts as it has beams: 4"):
+        with pytest.raises(InputError, match="search with 4 beams gives at most 4 of the 5 samples wanted"):
             Wish(samples=5, sampling=None, beams=4)
 
 
@@ -197,41 +201,15 @@ class TestPrompts:
         assert two["logprobs"] == pytest.approx(alone["logprobs"], abs=1e-4)
         assert math.isfinite(one["logprobs"][0])
 
-
-class Codes:
-    """A tokenizer as far as languages go."""
-
-    unk_token_id = 3
-    all_special_tokens = ("</s>", "deu_Latn", "__de__")
-
-    def __init__(self) -> None:
-        self.src_lang = None
-
-    def get_vocab(self) -> dict[str, int]:
-        return {"</s>": 2, "deu_Latn": 7, "eng_Latn": 8, "__de__": 9}
-
-
-class MBartTokenizer(Codes):
-    """The first mBART."""
-
-
-@pytest.mark.parametrize(
-    ("tokenizer", "target", "trunk"),
-    [(Codes, "deu_Latn", (0, 7)), (Codes, "de", (0, 9)), (MBartTokenizer, "deu_Latn", (7,)), (Codes, None, (0,))],
-)
-def test_languages(tokenizer: type[Codes], target: str | None, trunk: tuple[int, ...]) -> None:
-    codes = tokenizer()
-    place = Place(name="m", source_language="eng_Latn", target_language=target)
-    assert local._trunk(tiny.model("m2m_100"), codes, place) == trunk
-    assert codes.src_lang == "eng_Latn"
-
-
-def test_a_language_that_is_not_known() -> None:
-    with pytest.raises(InputError, match=r"m: knows no language 'xx'; its special tokens: .*deu_Latn"):
-        local._trunk(tiny.model("m2m_100"), Codes(), Place(name="m", target_language="xx"))
-
-
-def test_a_language_forced_by_the_configuration_stands_in_the_trunk() -> None:
-    model = tiny.model("mbart")
-    model.generation_config.forced_bos_token_id = 7
-    assert local._trunk(model, Codes(), Place(name="m")) == (0, 7)
+    @pytest.mark.parametrize("beams", [1, 2])
+    def test_a_stop_string_ends_a_text_beside_a_longer_one(self, llama: str, beams: int) -> None:
+        wish = Wish(samples=1, sampling=None, beams=beams, longest=8)
+        first = records(llama, wish, Prompt(template="{source}:{target}", stops=[]))[0]["hypotheses"][0]
+        prompt = Prompt(template="{source}:{target}", stops=[first[:2]])
+        both = records(llama, wish, prompt)
+        alone = [records(llama, wish, prompt, [source])[0] for source in SOURCES]
+        # Another beam may overtake the one that is cut short.
+        assert (both[0]["hypotheses"] == [""] and "unfinished" not in both[0]) or beams > 1
+        for record, single in zip(both, alone):
+            assert record["hypotheses"] == single["hypotheses"]
+            assert record["logprobs"] == pytest.approx(single["logprobs"], abs=1e-4)

@@ -23,7 +23,7 @@ try:
     import transformers
 
     from minrisk.generation.branching import Network, Start, settle
-    from minrisk.generation.sampler import Draw, Limits, Sampler
+    from minrisk.generation.sampler import Draw, Limits, Sampler, Stopped
 except ImportError as error:
     raise MissingExtraError("a model on this machine (torch, transformers 5)", "neural") from error
 
@@ -109,9 +109,9 @@ class LocalModel:
         for source in sources:
             start = self.checked(source)
             if sampler is None:
-                limits = Limits(self.network.ends, self._longest(start, wish), self._stops(), wish.batch)
+                limits = Limits(self.network.ends, self.longest(start, wish), self.stops(), wish.batch)
                 sampler = Sampler(wish.sampling, limits)
-            sampler.limits = Limits(self.network.ends, self._longest(start, wish), self._stops(), wish.batch)
+            sampler.limits = Limits(self.network.ends, self.longest(start, wish), self.stops(), wish.batch)
             yield self._record(source, start, sampler, wish)
 
     def checked(self, source: Source) -> Start:
@@ -129,12 +129,13 @@ class LocalModel:
                 self.warnings.append(f"attention is not shared between prefixes, which is slower: {reason}")
         return start
 
-    def _longest(self, start: Start, wish: Wish) -> int:
+    def longest(self, start: Start, wish: Wish) -> int:
         """Tokens a sample may have: what was wished, as far as the model has positions for it."""
         limit = self.network.longest
         return wish.longest if limit is None else max(1, min(wish.longest, limit - len(start.trunk)))
 
-    def _stops(self) -> Any:
+    def stops(self) -> Stopped | None:
+        """Tells of sequences of tokens which end here, with a stop string; None: there are none."""
         if self.prompt is None or not self.prompt.ends:
             return None
         stops = self.prompt.ends
@@ -264,9 +265,11 @@ def _trunk(model: Any, tokenizer: Any, place: Place) -> tuple[int, ...]:
 
 
 def _language_token(tokenizer: Any, code: str, name: str) -> int:
-    known = tokenizer.get_vocab()
+    # Some tokenizers list their languages, those of others are special tokens; an ordinary piece may read like a code.
+    special = tokenizer.all_special_tokens
+    known = getattr(tokenizer, "lang_code_to_id", None) or dict(zip(special, tokenizer.convert_tokens_to_ids(special)))
     for token in (code, f"__{code}__"):
         if token in known:
             return int(known[token])
-    codes = sorted(token.strip("_") for token in tokenizer.all_special_tokens if token.strip("_<>/").isascii())
-    raise InputError(f"{name}: knows no language {code!r}; its special tokens: {', '.join(codes)[:300]}")
+    codes = sorted(token.strip("_") for token in known if token.strip("_<>/").isascii() and not token.startswith("<"))
+    raise InputError(f"{name}: knows no language {code!r}; its languages: {', '.join(codes)[:300] or 'none are named'}")

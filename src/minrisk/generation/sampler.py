@@ -19,6 +19,8 @@ from minrisk.generation.sampling import Sampling
 from minrisk.generation.splitting import Children, split
 
 Tensor = Any
+Stopped = Callable[[list[list[int]]], list[bool]]
+"""Tells of (R, T) tokens which rows end here."""
 MOST_SCORES = 2**25
 """Scores (rows times vocabulary) held at a time, unless the rows of a batch are given."""
 NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
@@ -62,7 +64,7 @@ class Limits:
 
     ends: Sequence[int]
     longest: int = 256
-    stops: Callable[[list[list[int]]], list[bool]] | None = None
+    stops: Stopped | None = None
     rows: int | None = None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from transformers import GenerationConfig
@@ -15,10 +15,18 @@ from minrisk.generation.sources import Source
 if TYPE_CHECKING:
     from minrisk.generation.branching import Network, Start
     from minrisk.generation.local import LocalModel
+    from minrisk.generation.sampler import Stopped
     from minrisk.generation.wish import Wish
 
 BATCH = 16
 """Sources searched at a time, unless the prefixes of a batch are given."""
+
+
+class Found(NamedTuple):
+    """A sequence of tokens, the end token included where there is one. finished: it ended of its own accord."""
+
+    tokens: list[int]
+    finished: bool
 
 
 def search(local: LocalModel, sources: Iterable[Source], wish: Wish) -> Iterator[dict[str, Any]]:
@@ -32,8 +40,8 @@ def search(local: LocalModel, sources: Iterable[Source], wish: Wish) -> Iterator
 
 
 @torch.inference_mode()  # type: ignore[untyped-decorator]
-def _searched(local: LocalModel, starts: list[Start], wish: Wish) -> list[list[list[int]]]:
-    """For each start, its best sequences of tokens, the end token included where there is one."""
+def _searched(local: LocalModel, starts: list[Start], wish: Wish) -> list[list[Found]]:
+    """What is found for each start, the best first."""
     network = local.network
     # A configuration of our own: what generate() is not told it would take from the model's.
     config = GenerationConfig(
@@ -41,7 +49,7 @@ def _searched(local: LocalModel, starts: list[Start], wish: Wish) -> list[list[l
         num_beams=wish.beams,
         num_return_sequences=wish.samples,
         length_penalty=wish.length_penalty,
-        max_new_tokens=wish.longest,
+        max_new_tokens=min(local.longest(start, wish) for start in starts),
         eos_token_id=list(network.ends),
         pad_token_id=network.ends[0],
         decoder_start_token_id=starts[0].trunk[0],
@@ -64,7 +72,8 @@ def _searched(local: LocalModel, starts: list[Start], wish: Wish) -> list[list[l
     with _banning(network):
         output = network.model.generate(torch.tensor(padded, device=network.device), **given)
     before = len(starts[0].trunk) if behind else width
-    found = [_ended(row[before:], network.ends) for row in output.tolist()]
+    stopped = local.stops()
+    found = [_ended(row[before:], network.ends, stopped) for row in output.tolist()]
     return [found[begin : begin + wish.samples] for begin in range(0, len(found), wish.samples)]
 
 
@@ -82,17 +91,22 @@ def _banning(network: Network) -> Iterator[None]:
         hook.remove()
 
 
-def _ended(tokens: list[int], ends: tuple[int, ...]) -> list[int]:
+def _ended(tokens: list[int], ends: tuple[int, ...], stopped: Stopped | None) -> Found:
+    """Without the padding, which is the end token: a text that ended with a stop string has none of its own."""
     last = next((place for place, token in enumerate(tokens) if token in ends), len(tokens) - 1)
-    return tokens[: last + 1]
+    found = tokens[: last + 1]
+    stops = [] if stopped is None else stopped([found[: place + 1] for place in range(len(found))])
+    if True in stops:
+        return Found(found[: stops.index(True) + 1], True)
+    return Found(found, found[-1] in ends)
 
 
 @torch.inference_mode()  # type: ignore[untyped-decorator]
-def _columns(local: LocalModel, start: Start, texts: list[list[int]]) -> dict[str, Any]:
-    logprobs = []
-    for tokens in texts:
+def _columns(local: LocalModel, start: Start, texts: list[Found]) -> dict[str, Any]:
+    logprobs, words = [], []
+    for tokens, _ in texts:
         scores = local.network.forced(start, tokens).log_softmax(dim=1)
         logprobs.append(round(float(scores.gather(1, torch.tensor(tokens, device=scores.device)[:, None]).sum()), 5))
-    ends = local.network.ends
-    words = [tokens[:-1] if tokens and tokens[-1] in ends else tokens for tokens in texts]
-    return {"hypotheses": [local.text(tokens) for tokens in words], "logprobs": logprobs}
+        words.append(local.text(tokens[:-1] if tokens[-1] in local.network.ends else tokens))
+    cut_off = [place for place, found in enumerate(texts) if not found.finished]
+    return {"hypotheses": words, "logprobs": logprobs} | ({"unfinished": cut_off} if cut_off else {})

@@ -37,7 +37,8 @@ class Wish:
         if not math.isfinite(self.length_penalty):
             raise InputError(f"`length_penalty` must be finite, got {self.length_penalty}")
         if self.sampling is None and self.samples > self.beams:
-            raise InputError(f"beam search gives at most as many texts as it has beams: {self.beams}")
+            search = f"beam search with {self.beams} beams" if self.beams > 1 else "greedy search"
+            raise InputError(f"{search} gives at most {self.beams} of the {self.samples} samples wanted")
 
     @property
     def settings(self) -> dict[str, object]:
