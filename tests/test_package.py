@@ -31,7 +31,7 @@ LAYERS = (
     {"engine"},
     {"decoding", "evaluation"},
     {"selection", "formats"},
-    {"testing", "study", "generation", "datasets", "planning"},
+    {"testing", "study", "generation", "datasets", "planning", "ray"},
     {"cli"},
     {"__main__", "__init__"},
 )

@@ -169,9 +169,9 @@ class Configuration:
                 f"xcomet_qe), or be scores or logprobs; got {judge.name!r}, which compares them with references"
             )
 
-    def problems(self, segments: Iterable[Segment | Mapping[str, Any]]) -> Iterator[Problem]:
-        """The problem of each segment; errors name it."""
-        for position, given in enumerate(segments):
+    def problems(self, segments: Iterable[Segment | Mapping[str, Any]], first: int = 0) -> Iterator[Problem]:
+        """The problem of each segment; errors name it. `first` is the position of the first one."""
+        for position, given in enumerate(segments, first):
             name: object = position
             try:
                 segment = given if isinstance(given, Segment) else Segment.of(given)

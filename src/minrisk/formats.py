@@ -29,6 +29,7 @@ NOT_READ = {
     b"\xfd7zXZ": ("compressed with xz", "xzcat"),
     b"PK\x03\x04": ("a zip archive", "unzip -p"),
 }
+ROWS_PER_GROUP = 4096
 DAMAGE = (OSError, EOFError, zlib.error)
 """What reading a file may raise, gzip's three ways included."""
 
@@ -56,12 +57,14 @@ def read_segments(
     format: Format | None = None,
     layout: TextLayout | None = None,
     on_open: Callable[[Input], None] | None = None,
+    stream: io.BufferedReader | None = None,
 ) -> Iterator[Segment]:
     """The segments of a file, one at a time; "-" is standard input. Errors name the file and the line.
 
     format   "jsonl", "text" or "parquet"; by default what name and content tell, JSON Lines if they tell nothing
     layout   for flat text: how many lines make a segment, and the files that go with them
     on_open  is given the `Input`, to follow how much of it has been read
+    stream   what to read if it is not a file of this machine that the path names; it must be able to seek
     """
     layout = layout or TextLayout()
     if format is not None and format not in get_args(Format):
@@ -73,7 +76,7 @@ def read_segments(
         "text": partial(_read_text, layout),
         "parquet": _read_parquet,
     }
-    with Input(path) as source:
+    with Input(path, stream) as source:
         format = format or _format_of(source, layout)
         if format != "text" and layout != TextLayout():
             raise InputError(
@@ -91,20 +94,19 @@ def read_segments(
 class Input:
     """A file opened for reading: bytes as they are or gzipped, by lines, with its share read so far."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, stream: io.BufferedReader | None = None) -> None:
         standard = str(path) == "-"
         self.name = "standard input" if standard else str(path)
         if standard and sys.stdin is None:
             raise InputError("standard input: is closed")
         try:
-            self._raw = cast(io.BufferedReader, sys.stdin.buffer if standard else open(path, "rb"))  # noqa: SIM115
+            self._raw = cast(io.BufferedReader, stream or (sys.stdin.buffer if standard else open(path, "rb")))  # noqa: SIM115
         except OSError as error:
             raise InputError(f"{self.name}: cannot be read: {error.strerror}") from error
-        self._owned = not standard
+        self._owned = not (standard or stream)
         self._share: float | None = None
         try:
-            status = os.fstat(self._raw.fileno())
-            self._size = status.st_size if stat.S_ISREG(status.st_mode) else 0
+            self._size = _size(self._raw) if stream is None else stream.seek(0, os.SEEK_END) - stream.seek(0)
             self.start = bytes(self._raw.peek(16)[:16])
             self._check_start()
         except OSError as error:
@@ -160,6 +162,12 @@ class Input:
             return (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).decode("utf-8", "surrogatepass")
         except UnicodeDecodeError as error:
             raise InputError(f"{self.name}, line {number}: not UTF-8 at byte {error.start + 1}") from error
+
+
+def _size(file: io.BufferedReader) -> int:
+    """Bytes of a regular file; 0 of anything else, such as a pipe."""
+    status = os.fstat(file.fileno())
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
 def _format_of(source: Input, layout: TextLayout) -> Format:
@@ -320,6 +328,34 @@ def write_text(texts: Iterable[str], file: IO[bytes]) -> None:
     for text in texts:
         line = text.replace("\r", "\\r").replace("\n", "\\n")
         file.write(line.encode("utf-8", "surrogatepass") + b"\n")
+
+
+def decisions_table(records: Iterable[dict[str, Any]], nbest: bool) -> Any:
+    """Records as a table of Arrow."""
+    try:
+        import pyarrow as arrow
+    except ImportError as error:
+        raise MissingExtraError("writing Parquet", "parquet") from error
+    number, text = arrow.int64(), arrow.string()
+    choices = arrow.list_(arrow.struct([("text", text), ("index", number), ("utility", arrow.float64())]))
+    columns = [("id", text), ("selected", text), ("index", number), ("utility", arrow.float64())]
+    columns += [("calls", number), ("cells", number), *([("nbest", choices)] if nbest else [])]
+    try:
+        return arrow.Table.from_pylist(list(records), schema=arrow.schema(columns))
+    except UnicodeEncodeError as error:
+        raise InputError(f"Parquet cannot hold a lone surrogate, as in {error.object[:40]!r}; write .jsonl") from error
+
+
+def write_parquet(records: Iterable[dict[str, Any]], file: IO[bytes], nbest: bool) -> None:
+    """Rows with a column for each name."""
+    source = iter(records)
+    first = decisions_table(islice(source, ROWS_PER_GROUP), nbest)
+    from pyarrow.parquet import ParquetWriter
+
+    with ParquetWriter(file, first.schema) as writer:
+        writer.write_table(first)
+        while (table := decisions_table(islice(source, ROWS_PER_GROUP), nbest)).num_rows:
+            writer.write_table(table)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,6 +40,11 @@ class Ledger:
     encoded: int = 0
     seconds_scoring: float = 0.0
     seconds_planning: float = 0.0
+
+    def add(self, other: Ledger) -> None:
+        """Count what another run has spent as well."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
     @property
     def share(self) -> float:

@@ -61,7 +61,7 @@ BAD_ARGUMENTS = [
     (("decode", "missing.jsonl"), "missing.jsonl: cannot be read: No such file or directory"),
     (("decode", "."), r"\.: cannot be read: Is a directory"),
     ((*DECODE, "-o", "no/out.jsonl"), "no/out.jsonl: cannot be written: No such file or directory"),
-    ((*DECODE, "-o", "out.parquet"), "out.parquet: Parquet is read but not written"),
+    ((*DECODE, "-o", "out.parquet.gz"), "out.parquet.gz: Parquet is compressed inside"),
     ((*DECODE, "-o", "samples.jsonl"), "samples.jsonl: is read from; the output must have another name"),
     *(
         ((*DECODE, "--method", "pruning", "--set", f"growth={growth}"), "a finite `growth` above 1")

@@ -16,6 +16,9 @@ from minrisk.errors import InputError, unknown_name
 from minrisk.utilities.base import Utility
 from minrisk.utilities.function import Function
 
+SCRIPT = "minrisk_script_"
+"""What the names of modules begin with that are files given on the command line."""
+
 
 def named_utility(name: str, options: Mapping[str, str]) -> Utility:
     """The utility that a word on the command line stands for."""
@@ -56,7 +59,7 @@ def _from_file(path: Path) -> ModuleType:
         raise FileNotFoundError("no such file")
     # Helper modules may lie beside a script, as they may for `python script.py`.
     sys.path.insert(0, str(path.parent))
-    specification = importlib.util.spec_from_file_location(f"minrisk_script_{path.stem}", path)
+    specification = importlib.util.spec_from_file_location(f"{SCRIPT}{path.stem}", path)
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)

@@ -8,16 +8,20 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
-from typing import IO, TYPE_CHECKING
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
 
+from minrisk.cli import cluster
 from minrisk.cli.options import add_choice_arguments, add_input_arguments, amount, count, text_layout, whole
 from minrisk.configuration import parse_settings
 
 if TYPE_CHECKING:
+    from minrisk.cli.cluster import Recorder
+    from minrisk.cli.progress import Progress
     from minrisk.decoding import Configuration
     from minrisk.formats import TextLayout
     from minrisk.scoring import Ledger
-    from minrisk.types import Choice, Decision, Method
+    from minrisk.types import Decision, Method
 
 
 RECORD = """\
@@ -43,9 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     output.add_argument(
         "--format",
-        choices=("jsonl", "text"),
+        choices=("jsonl", "text", "parquet"),
         metavar="FORMAT",
-        help="jsonl, or text: one chosen text a line (default: text if OUT is a .txt, else jsonl)",
+        help="jsonl, text (one chosen text a line) or parquet (default: by the name of OUT, else jsonl)",
     )
     output.add_argument("--nbest", type=count, metavar="K", help="also the K best texts of each segment (jsonl)")
     output.add_argument(
@@ -62,14 +66,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     samples.add_argument(
         "--window", type=count, default=256, metavar="SEGMENTS", help="worked on at once (default: 256)"
     )
+    cluster.add_arguments(parser.add_argument_group("more than one machine"))
 
 
 def run(options: argparse.Namespace) -> None:
     """Read, decode, write; a progress bar on a terminal, a summary at the end."""
     from minrisk.cli.callables import named_utility
     from minrisk.cli.progress import Progress
-    from minrisk.decoding import decode_corpus
-    from minrisk.formats import open_output, read_segments, record_of, write_jsonl, write_text
+    from minrisk.formats import open_output, write_jsonl, write_parquet, write_text
     from minrisk.scoring import Ledger
 
     begin = time.perf_counter()
@@ -81,40 +85,59 @@ def run(options: argparse.Namespace) -> None:
     ledger = Ledger()
     to_pipe = options.output == "-"
     visible = not options.quiet and not (to_pipe and sys.stdout is not None and sys.stdout.isatty())
+    ray = options.engine == "ray"
     with (
-        open_output(options.output) as file,
+        cluster.open_output(options.output) if ray else open_output(options.output) as file,
         redirect_stdout(sys.stderr),  # What a utility prints must not get between the decisions.
         Progress(ledger, configuration.budget, visible) as progress,
     ):
-        segments = read_segments(options.samples, options.input_format, layout, progress.opened)
-        decisions = decode_corpus(
-            progress.follow(segments),
-            configuration.utility,
-            configuration.method,
-            configuration.budget,
-            weights=configuration.weights,
-            seed=configuration.seed,
-            window=options.window,
-            ledger=ledger,
-        )
-        flushed = _flushed(decisions, file) if to_pipe else decisions
-        if format == "text":
-            write_text((decision.text for decision in flushed), file)
+        decoded = cluster.records if ray else _records
+        records = decoded(options, configuration, _recorder(options), progress, ledger)
+        flushed = _flushed(records, file) if to_pipe else records
+        if format == "parquet":
+            write_parquet(flushed, file, bool(options.nbest))
+        elif format == "text":
+            write_text((record["selected"] for record in flushed), file)
         else:
-            write_jsonl((record_of(decision, _nbest(options, decision)) for decision in flushed), file)
+            write_jsonl(flushed, file)
     if not options.quiet:
         print(_summary(ledger, time.perf_counter() - begin), file=sys.stderr)
     if options.signature:
         print(configuration.signature(), file=sys.stderr)
 
 
-def _nbest(options: argparse.Namespace, decision: Decision) -> list[Choice]:
+def _records(
+    options: argparse.Namespace, configuration: Configuration, record: Recorder, progress: Progress, ledger: Ledger
+) -> Iterator[dict[str, Any]]:
+    """The records of decisions that are made in this process."""
+    from minrisk.decoding import decode_corpus
+    from minrisk.formats import read_segments
+
+    segments = read_segments(options.samples, options.input_format, text_layout(options), progress.opened)
+    decisions = decode_corpus(
+        progress.follow(segments),
+        configuration.utility,
+        configuration.method,
+        configuration.budget,
+        weights=configuration.weights,
+        seed=configuration.seed,
+        window=options.window,
+        ledger=ledger,
+    )
+    return map(record, decisions)
+
+
+def _recorder(options: argparse.Namespace) -> Recorder:
+    """What makes a decision a line of output: a function that another process can be given too."""
+    given = {name: getattr(options, name) for name in SELECTING if getattr(options, name) is not None}
+    return partial(_record, nbest=options.nbest, selection=options.selection, seed=options.seed, **given)
+
+
+def _record(decision: Decision, nbest: int | None, selection: str, **given: Any) -> dict[str, Any]:
+    from minrisk.formats import record_of
     from minrisk.selection import select
 
-    if not options.nbest:
-        return []
-    given = {name: getattr(options, name) for name in SELECTING if getattr(options, name) is not None}
-    return select(decision, options.nbest, options.selection, seed=options.seed, **given)
+    return record_of(decision, select(decision, nbest, selection, **given) if nbest else [])
 
 
 def _checked_format(options: argparse.Namespace, layout: TextLayout) -> str:
@@ -123,9 +146,10 @@ def _checked_format(options: argparse.Namespace, layout: TextLayout) -> str:
     from minrisk.selection import SELECTIONS
 
     name = options.output.lower().removesuffix(".gz")
-    if name.endswith(".parquet"):
-        raise InputError(f"{options.output}: Parquet is read but not written; write .jsonl or .txt, .gz too")
-    format = str(options.format or ("text" if name.endswith(".txt") else "jsonl"))
+    if name.endswith(".parquet") and name != options.output.lower():
+        raise InputError(f"{options.output}: Parquet is compressed inside; name it .parquet")
+    known = {"txt": "text", "parquet": "parquet"}
+    format = str(options.format or known.get(name.rpartition(".")[2], "jsonl"))
     if options.nbest and format == "text":
         raise InputError("--nbest goes with --format jsonl: flat text has one line for a segment")
     if options.selection not in SELECTIONS:
@@ -135,6 +159,7 @@ def _checked_format(options: argparse.Namespace, layout: TextLayout) -> str:
     for name in SELECTING:
         if options.selection == "best" and getattr(options, name) is not None:
             raise InputError(f"--{name} goes with --selection diverse or medoids")
+    cluster.check(options)
     for path in (options.samples, *layout.files):
         if os.path.isfile(options.output) and os.path.exists(path) and os.path.samefile(options.output, path):
             raise InputError(f"{options.output}: is read from; the output must have another name")
@@ -166,10 +191,10 @@ def _tuned(options: argparse.Namespace) -> Method:
     return tuned_method(options.tuned)[0]
 
 
-def _flushed(decisions: Iterable[Decision], file: IO[bytes]) -> Iterator[Decision]:
-    """The decisions, each on its way to the reader of a pipe before the next is waited for."""
-    for decision in decisions:
-        yield decision
+def _flushed(records: Iterable[dict[str, Any]], file: IO[bytes]) -> Iterator[dict[str, Any]]:
+    """The records, each on its way to the reader of a pipe before the next is waited for."""
+    for record in records:
+        yield record
         file.flush()
 
 

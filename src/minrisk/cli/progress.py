@@ -65,6 +65,10 @@ class Progress:
             yield segment
         self._share_read = 1.0
 
+    def reached(self, share: float) -> None:
+        """So much of the input, 0 to 1, has been decided on."""
+        self._share_read, self._calls_read = share, self._calls
+
     @property
     def share(self) -> float | None:
         """How much of the work is done, 0 to 1; None where that cannot be known."""

@@ -1,0 +1,212 @@
+"""A cluster decodes as one process does, whatever dies on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minrisk.cli.main import main
+
+WORDS = [
+    "a",
+    "the",
+    "cat",
+    "dog",
+    "sat",
+    "ran",
+    "on",
+    "under",
+    "mat",
+    "tree",
+    "red",
+    "blue",
+    "quickly",
+    "slowly",
+    "river",
+]
+JUDGE = """
+import os, signal
+
+def overlap(candidates, pseudo_references):
+    return [float(len(set(one.split()) & set(other.split()))) for one, other in zip(candidates, pseudo_references)]
+
+def deadly(candidates, pseudo_references):
+    # The parent of an actor is the raylet of its node.
+    for word, process in (("actor", os.getpid()), ("node", os.getppid())):
+        if any(f"kill the {word}" in text for text in candidates) and "MINRISK_TEST_DEADLY" in os.environ:
+            try:
+                os.close(os.open(os.path.join(os.environ["MINRISK_TEST_DEADLY"], word), os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            os.kill(process, signal.SIGKILL)
+    return overlap(candidates, pseudo_references)
+
+def fussy(candidates, pseudo_references):
+    if any("surrogate" in text for text in candidates):
+        raise ValueError("no surrogates, please")
+    return overlap(candidates, pseudo_references)
+"""
+
+
+def _segments() -> list[dict[str, Any]]:
+    rng = random.Random(7)
+    segments: list[dict[str, Any]] = []
+    for number in range(240):
+        texts = [" ".join(rng.choices(WORDS, k=rng.randint(3, 9))) for _ in range(rng.randint(3, 25))]
+        segments.append({"source": f"source {number}", "hypotheses": texts})
+        if number % 3:
+            segments[-1]["id"] = f"news-{number}"
+    segments[60]["hypotheses"].append("kill the actor")
+    segments[150]["hypotheses"].append("kill the node")
+    return segments
+
+
+SEGMENTS = _segments()
+
+
+def _written(path: Path, segments: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(segment) + "\n" for segment in segments))
+    return path
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> str:
+    (tmp_path / "judge.py").write_text(JUDGE)
+    return str(tmp_path / "judge.py")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Three nodes with processes of their own on this machine; what is in the folder has been killed."""
+    ray = pytest.importorskip("ray", reason="needs Ray: pip install 'minrisk[ray]'")
+    from ray.cluster_utils import Cluster
+
+    folder = tmp_path_factory.mktemp("killed")
+    os.environ |= {"MINRISK_TEST_DEADLY": str(folder), "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    size = {"object_store_memory": 100 << 20}
+    quick = {"health_check_period_ms": 1000, "health_check_timeout_ms": 1000, "health_check_failure_threshold": 3}
+    nodes = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 0, "include_dashboard": False, "_system_config": quick, **size},
+    )
+    try:
+        for _ in range(2):
+            nodes.add_node(num_cpus=2, **size)
+        ray.init(address=nodes.address, logging_level="ERROR", log_to_driver=False)
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        yield folder
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+        del os.environ["MINRISK_TEST_DEADLY"]
+
+
+pytestmark = pytest.mark.filterwarnings("default")  # Ray's own are not ours to fix.
+
+
+def _decode(*arguments: object) -> int:
+    return main(["decode", *map(str, arguments)])
+
+
+RAY = "--engine", "ray", "--replicas", 2
+
+
+def test_a_folder_is_read_and_parquet_is_written(
+    cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "shards").mkdir()
+    for number in range(4):
+        _written(tmp_path / "shards" / f"part-{number}.jsonl", SEGMENTS[60 * number : 60 * (number + 1)])
+    _written(tmp_path / "whole.jsonl", SEGMENTS)
+    options = "--budget", "1/4", "--nbest", 2, "-o"
+    assert _decode(tmp_path / "whole.jsonl", *options, tmp_path / "local.parquet") == 0
+    spent = capsys.readouterr().err.partition(";")[0]
+    assert _decode(tmp_path / "shards", *RAY, *options, f"file://{tmp_path}/ray.parquet") == 0
+    assert capsys.readouterr().err.partition(";")[0] == spent
+    assert (tmp_path / "ray.parquet").read_bytes() == (tmp_path / "local.parquet").read_bytes()
+    rows = parquet.read_table(tmp_path / "ray.parquet").to_pylist()
+    assert [row["id"] for row in rows[:4]] == ["0", "news-1", "news-2", "3"]
+    assert rows[0]["nbest"][0]["text"] == rows[0]["selected"]
+
+
+def test_a_dataset_of_segments_becomes_one_of_decisions(cluster: Path) -> None:
+    import ray
+
+    import minrisk
+    import minrisk.ray
+
+    decisions = minrisk.decode_corpus(SEGMENTS, "chrf", "pmbr", "1/4")
+    decided = minrisk.ray.decode(ray.data.from_items(SEGMENTS), "chrf", "pmbr", "1/4", nbest=1, replicas=2)
+    for segment, row, decision in zip(SEGMENTS, decided.take_all(), decisions, strict=True):
+        assert row.pop("id") == segment.get("id")
+        choice = {"index": decision.index, "utility": decision.utility}
+        assert row.pop("nbest") == [{"text": decision.text} | choice]
+        assert row == {"selected": decision.text, "calls": decision.calls, "cells": decision.cells} | choice
+
+
+def test_what_the_metric_and_the_input_lack_is_told_in_one_line(
+    cluster: Path, tmp_path: Path, judge: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    samples = _written(tmp_path / "samples.jsonl", [*SEGMENTS, {"id": "odd", "hypotheses": ["lone \ud800 surrogate"]}])
+    out = tmp_path / "out.jsonl"
+    assert _decode(samples, "--utility", f"{judge}:fussy", *RAY, "-o", out) == 2
+    told = capsys.readouterr().err
+    assert "utility 'fussy', batch of" in told
+    assert "among them): ValueError: no surrogates, please\n" in told
+    with samples.open("a") as file:
+        file.write('{"hypotheses": [1]}\n')
+    assert _decode(samples, *RAY, "-o", out) == 2
+    told = capsys.readouterr().err
+    assert told.splitlines()[-1] == (
+        f"minrisk: error: {samples}, line 242: `hypotheses` must be a list of strings, got int 1 at position 0"
+    )
+    assert not out.exists()
+
+
+def test_an_actor_and_a_node_may_die(
+    cluster: Path, tmp_path: Path, judge: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minrisk.ray.TEXT", 4096)
+    samples = _written(tmp_path / "samples.jsonl", [*SEGMENTS, {"hypotheses": ["lone \ud800 surrogate", "a cat"]}])
+    options = samples, "--utility", f"{judge}:deadly", "--budget", "1/4", "--nbest", 3, "-o"
+    assert _decode(*options, tmp_path / "ray.jsonl", *RAY) == 0
+    assert {path.name for path in cluster.iterdir()} == {"actor", "node"}
+    assert _decode(*options, tmp_path / "local.jsonl") == 0
+    assert (tmp_path / "ray.jsonl").read_bytes() == (tmp_path / "local.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--replicas", "2"], "--replicas goes with --engine ray"),
+        (["--engine", "ray", "--num-candidates", "4"], "not flat text"),
+        (["--engine", "ray", "--gpus-per-replica", "-1"], "`gpus_per_replica` must be zero or more"),
+        (["--engine", "ray", "--gpus-per-replica", "1"], "no node of the cluster has what a replica needs"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    arguments: list[str], message: str, cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    samples = _written(tmp_path / "samples.jsonl", SEGMENTS[:3])
+    assert _decode(samples, *arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_ray_one_line_says_what_to_install(tmp_path: Path) -> None:
+    samples = _written(tmp_path / "samples.jsonl", SEGMENTS[:3])
+    code = (
+        "import sys; sys.modules['ray'] = None; from minrisk.cli.main import main; "
+        f"sys.exit(main(['decode', {str(samples)!r}, '--engine', 'ray']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == ("minrisk: error: decoding on Ray needs an optional dependency: pip install 'minrisk[ray]'\n")
