@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from typing import Any
@@ -21,6 +22,7 @@ import minrisk
 from minrisk.neural import loading, packages
 from minrisk.neural.batching import Packer, out_of_memory, packed
 from minrisk.neural.comet import sparsemax
+from minrisk.neural.linear import linear, quickened
 from minrisk.neural.matching import TokenVectors, matched
 from minrisk.neural.tokens import Recent, Tokens, clean, cut_pair, pair_layout
 from minrisk.utilities.xcomet import mqm
@@ -143,6 +145,30 @@ def test_sparsemax_is_the_nearest_point_of_the_simplex(scores: list[float]) -> N
 )
 def test_quality_by_errors(labels: list[int], quality: float) -> None:
     assert mqm(np.array(labels)) == pytest.approx(quality)
+
+
+@given(st.integers(0, 40), st.integers(1, 40), st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_a_linear_layer_is_that_of_torch(rows: int, width: int, out: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    inputs, weight = torch.randn(2, rows, width, generator=generator), torch.randn(out, width, generator=generator)
+    for bias in (None, torch.randn(out, generator=generator)):
+        for values in (inputs, inputs.transpose(0, 1), inputs[0]):
+            with torch.inference_mode():
+                found = linear(values, weight, bias)
+            torch.testing.assert_close(found, torch.nn.functional.linear(values, weight, bias), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_quickened_models_give_the_same(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 3)).to(dtype)
+    inputs = torch.randn(5, 8, dtype=dtype)
+    with torch.inference_mode():
+        expected = model(inputs)
+        torch.testing.assert_close(quickened(model)(inputs), expected)
+        torch.testing.assert_close(copy.deepcopy(model)(inputs), expected)
+        monkeypatch.setattr("minrisk.neural.linear.available", lambda: False)
+        torch.testing.assert_close(model(inputs), expected, rtol=0, atol=0)
 
 
 @given(st.integers(0, 2**32 - 1))

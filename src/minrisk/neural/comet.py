@@ -12,6 +12,7 @@ from typing import Any
 from minrisk.errors import InputError
 from minrisk.neural.batching import Packer, Placement, padded
 from minrisk.neural.encoder import replicas
+from minrisk.neural.linear import linear
 from minrisk.neural.loading import built, config_of, devices_of, dtype_of, folder_of, state_of, tokenizer_of
 from minrisk.neural.packages import package
 from minrisk.neural.tokens import Tokens, plain
@@ -172,23 +173,30 @@ class Estimator:
     """A feed-forward network: linear layers, an activation after each but the last."""
 
     def __init__(self, state: dict[str, Any], settings: dict[str, Any]) -> None:
-        nn = package("torch").nn
         places = sorted({int(key.split(".")[2]) for key in state if key.startswith("estimator.ff.")})
         self.layers = [(state[f"estimator.ff.{place}.weight"], state[f"estimator.ff.{place}.bias"]) for place in places]
-        self.activation = getattr(nn, str(settings.get("activations", "Tanh")).title())()
+        self.activation = _activation(str(settings.get("activations", "Tanh")))
         final = settings.get("final_activation")
-        self.final = getattr(nn, str(final).title())() if final else None
+        self.final = _activation(str(final)) if final else None
 
     def __call__(self, features: Any) -> Any:
         """Scores (B,) of features (B, f)."""
         weight, bias = self.layers[0]
-        return self.after_first(features @ weight.T + bias)
+        return self.after_first(linear(features, weight, bias))
 
     def after_first(self, hidden: Any) -> Any:
         """Scores (B,) of what the first linear layer gives (B, h)."""
         for weight, bias in self.layers[1:]:
-            hidden = self.activation(hidden) @ weight.T + bias
+            hidden = linear(self.activation(hidden), weight, bias)
         return (self.final(hidden) if self.final else hidden).squeeze(-1)
+
+
+def _activation(name: str) -> Callable[[Any], Any]:
+    if name.title() == "Tanh":
+        # tanh(x) = 2 sigmoid(2 x) - 1, which on a CPU is several times as fast as torch's own.
+        return lambda values: (2 * values).sigmoid_().mul_(2).sub_(1)
+    layer: Callable[[Any], Any] = getattr(package("torch").nn, name.title())()
+    return layer
 
 
 def sparsemax(scores: Any) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from minrisk.errors import InputError, MinriskError
+from minrisk.neural.linear import quickened
 from minrisk.neural.packages import package, quiet
 
 HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -103,7 +104,7 @@ def pretrained(model: str, kind: str = "AutoModel", dtype: Any = None, **options
     with quiet():
         loader = getattr(package("transformers"), kind).from_pretrained
         loaded = _loaded("the model", model, loader, str(folder), **_dtype_option(dtype), **options)
-    return loaded.eval().requires_grad_(False)
+    return quickened(loaded.eval().requires_grad_(False))
 
 
 def built(kind: str, config: Any, state: Mapping[str, Any], dtype: Any, place: str, **options: Any) -> Any:
@@ -124,7 +125,7 @@ def built(kind: str, config: Any, state: Mapping[str, Any], dtype: Any, place: s
     missing = sorted(report["missing_keys"])
     if missing:
         raise InputError(f"checkpoint {place!r} lacks {len(missing)} weights of its encoder, such as {missing[0]!r}")
-    return made.to(dtype or package("torch").float32).eval().requires_grad_(False)
+    return quickened(made.to(dtype or package("torch").float32).eval().requires_grad_(False))
 
 
 def state_of(folder: Path, stems: Sequence[str] = ("model", "pytorch_model")) -> dict[str, Any]:

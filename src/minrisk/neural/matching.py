@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from minrisk.neural.linear import linear
 from minrisk.neural.packages import package
 from minrisk.types import FloatArray, IntArray
 
@@ -58,7 +59,7 @@ def _product(rows: Sequence[TokenVectors], columns: Sequence[TokenVectors]) -> t
     others, other_weights = _stacked(columns)
     # Tokens of the columns come first, texts second: the maxima then run along contiguous memory.
     others, other_weights = others.transpose(0, 1), other_weights.transpose(0, 1)
-    similarity = tokens.reshape(-1, tokens.shape[-1]) @ others.reshape(-1, tokens.shape[-1]).T
+    similarity = linear(tokens.reshape(-1, tokens.shape[-1]), others.reshape(-1, tokens.shape[-1]))
     similarity = similarity.view(*tokens.shape[:2], *others.shape[:2])
     found = (similarity.amax(dim=2) * weights.unsqueeze(-1)).sum(dim=1)
     found_back = (similarity.amax(dim=1) * other_weights).sum(dim=1)

@@ -12,6 +12,7 @@ import numpy as np
 from minrisk.errors import InputError
 from minrisk.neural.batching import Placement
 from minrisk.neural.comet import Checkpoint
+from minrisk.neural.linear import linear
 from minrisk.neural.packages import package
 from minrisk.types import FloatArray, IntArray
 from minrisk.utilities.base import EncodedUtility
@@ -95,9 +96,9 @@ class SplitHead:
         self.estimator = checkpoint.estimator
         weight, self.bias = self.estimator.layers[0]
         own, reference, *pair, by_source, from_source = weight.chunk(6, dim=1)
-        self.of_candidate = torch.cat([own, by_source, from_source], dim=1).T.contiguous()
-        self.of_reference = reference.T.contiguous()
-        self.of_pair = torch.cat(pair, dim=1).T.contiguous()
+        self.of_candidate = torch.cat([own, by_source, from_source], dim=1)
+        self.of_reference = reference.contiguous()
+        self.of_pair = torch.cat(pair, dim=1)
         self.pairs_at_once = PAIRS_AT_ONCE.get(weight.device.type, 1 << 14)
 
     def scores(self, table: Any, candidates: IntArray, references: IntArray, sources: IntArray) -> FloatArray:
@@ -109,8 +110,8 @@ class SplitHead:
         low, high = np.minimum(candidates, references), np.maximum(candidates, references)
         both, pair_places = np.unique(low * count + high, return_inverse=True)
         own, source = table[left // count], table[left % count]
-        of_left = torch.cat([own, own * source, (own - source).abs()], dim=1) @ self.of_candidate + self.bias
-        of_right = table[right] @ self.of_reference
+        of_left = linear(torch.cat([own, own * source, (own - source).abs()], dim=1), self.of_candidate, self.bias)
+        of_right = linear(table[right], self.of_reference)
         order = np.argsort(pair_places.ravel(), kind="stable")
         ends = np.searchsorted(pair_places.ravel()[order], np.arange(len(both)), side="right")
         values = np.empty(len(candidates))
@@ -118,7 +119,7 @@ class SplitHead:
         for first in range(0, len(both), self.pairs_at_once):
             keys = both[first : first + self.pairs_at_once]
             one, other = table[keys // count], table[keys % count]
-            of_pair = torch.cat([one * other, (one - other).abs()], dim=1) @ self.of_pair
+            of_pair = linear(torch.cat([one * other, (one - other).abs()], dim=1), self.of_pair)
             end = int(ends[first + len(keys) - 1])
             cells = order[start:end]
             hidden = of_pair[pair_places.ravel()[cells] - first]
