@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,20 @@ def test_quality_needs_no_references() -> None:
 def test_bad_input(systems: dict[str, list[str]], references: list[str] | None, message: str) -> None:
     with pytest.raises(minrisk.InputError, match=message):
         evaluate(systems, minrisk.utility("chrf"), references)
+
+
+@pytest.mark.parametrize(
+    ("judge", "message"),
+    [
+        (lambda candidates, references: [1.0], "expected 20 values, got 1"),
+        (lambda candidates, references: 1 / 0, r"segment 'the cat sat on a mat' among them\): ZeroDivisionError"),
+        (lambda candidates, references: [float("nan")] * 20, "returned nan for 'the cat"),
+    ],
+)
+def test_metrics_that_fail(judge: Callable[..., list[float]], message: str) -> None:
+    references = [f"{number}" for number in range(20)]
+    with pytest.raises(minrisk.UtilityError, match=message):
+        evaluate({"one": GOOD}, minrisk.utility(judge), references)
 
 
 @pytest.mark.parametrize("options", [{"resamples": 0}, {"confidence": 1.0}, {"confidence": 0.0}])

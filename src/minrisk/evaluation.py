@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from minrisk.errors import InputError, UtilityError
+from minrisk.scoring import score_batch
 from minrisk.seeding import stream
 from minrisk.types import FloatArray
 from minrisk.utilities.base import QualityUtility, Utility
@@ -157,8 +158,8 @@ def _scored(
     pairs = list(numbers)
     values = np.empty(len(pairs))
     for start in range(0, len(pairs), PAIRS_AT_ONCE):
-        own, other, source = zip(*pairs[start : start + PAIRS_AT_ONCE], strict=True)
-        values[start : start + PAIRS_AT_ONCE] = utility.score(list(own), list(other), list(source))
+        batch = pairs[start : start + PAIRS_AT_ONCE]
+        values[start : start + PAIRS_AT_ONCE] = score_batch(utility, batch, batch[0][0][:60])
     if not np.isfinite(values).all():
         wrong = int(np.flatnonzero(~np.isfinite(values))[0])
         raise UtilityError(f"utility {utility.name!r} returned {values[wrong]} for {pairs[wrong][0][:60]!r}")

@@ -288,7 +288,7 @@ def _blamed(utility: Utility, what: str, segment: str) -> Iterator[str]:
         raise UtilityError(f"{place}: {type(error).__name__}: {error}") from error
 
 
-def score_batch(utility: PairUtility, pairs: Sequence[Pair], segment: str) -> FloatArray:
+def score_batch(utility: Utility, pairs: Sequence[Pair], segment: str) -> FloatArray:
     """The values of one batch of pairs, checked for their number; failures name the segment."""
     candidates, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     sources = [pair[2] for pair in pairs]
