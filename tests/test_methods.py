@@ -21,7 +21,7 @@ from minrisk.methods.pruning import Pruning
 from minrisk.methods.random import Random
 from minrisk.methods.rerank import Rerank
 from minrisk.methods.square import Square
-from minrisk.testing import MethodSuite, random_table, recorded
+from minrisk.testing import MethodSuite, random_table, recorded, waived_needlessly
 from minrisk.types import Segment
 from minrisk.utilities.chrf import ChrF
 from minrisk.utilities.table import Table
@@ -51,6 +51,26 @@ class TestPmbrAsPublished(MethodSuite):
     fair = False
     shy = False
 
+    def test_full_budget_is_full_mbr(self) -> None:
+        """Nearly, as its values are means of a reconstruction; and where the rank is as low as the method takes it."""
+        rng = np.random.default_rng(0)
+        for number in range(5):
+            table = rng.random((12, 3)) @ rng.random((3, 12))
+            texts = [f"{number} {row}" for row in range(12)]
+            decision = minrisk.decode(texts, Table(values=table), Pmbr(paper=True, regularization=1e-6), 1.0)
+            np.testing.assert_allclose(decision.utilities, table.mean(axis=1), rtol=1e-3)
+            assert decision.index == int(np.argmax(table.mean(axis=1)))
+
+    def test_scale_does_not_matter_if_the_regularization_goes_with_it(self) -> None:
+        """Lambda is on the scale of the values."""
+        table = random_table(16, 16, np.random.default_rng(0))
+        texts = [f"text {row}" for row in range(16)]
+        plain, scaled = (
+            minrisk.decode(texts, Table(values=scale * table), Pmbr(paper=True, regularization=0.1 * scale), 0.5)
+            for scale in (1.0, 100.0)
+        )
+        np.testing.assert_allclose(scaled.utilities, 100 * plain.utilities, rtol=1e-2)
+
 
 class TestPmbrBalanced(MethodSuite):
     method = Pmbr(design="balanced")
@@ -76,6 +96,16 @@ class TestPruning(MethodSuite):
     method = Pruning()
     exact = False
 
+    def test_full_budget_is_full_mbr(self) -> None:
+        """Where one candidate is better than the others by far; the values are those of what was scored."""
+        rng = np.random.default_rng(3)
+        for number in range(10):
+            table = random_table(24, 24, rng)
+            table[number] += 3 * table.std()
+            decision = minrisk.decode([f"text {row}" for row in range(24)], Table(values=table), "pruning", 1.0)
+            assert decision.index == number
+            assert decision.calls < decision.cells
+
 
 class TestPruningNothing(MethodSuite):
     method = Pruning(confidence=1.0)
@@ -87,43 +117,45 @@ class TestHalving(MethodSuite):
 
 class TestHalvingFrequentFirst(MethodSuite):
     method = Halving(order="frequent")
-    random = False
 
 
 class TestCoarseToFine(MethodSuite):
     method = CoarseToFine()
     random = False
-    shy = False
 
 
 class TestAggregate(MethodSuite):
     method = Aggregate()
-    fair = False
     random = False
 
 
 class TestAggregateInGroups(MethodSuite):
     method = Aggregate(groups=4)
-    fair = False
     random = False
 
 
 class TestAggregateToFine(MethodSuite):
     method = AggregateToFine()
-    fair = False
     random = False
     exact = False
+
+    def test_full_budget_is_full_mbr(self) -> None:
+        """For all candidates but those for which the first step has used up the calls."""
+        table = random_table(12, 12, np.random.default_rng(3))
+        decision = minrisk.decode([f"text {row}" for row in range(12)], Table(values=table), self.method, 1.0)
+        judged = ~np.isnan(decision.utilities)
+        assert judged.sum() == 11
+        np.testing.assert_allclose(decision.utilities[judged], table.mean(axis=1)[judged])
+        assert decision.index == int(np.argmax(table.mean(axis=1)))
 
 
 class TestAggregateToFineWithAnotherUtility(MethodSuite):
     method = AggregateToFine(coarse="chrf")
-    shy = False
     random = False
 
 
 class TestCentroid(MethodSuite):
     method = Centroid()
-    fair = False
     random = False
 
 
@@ -147,7 +179,6 @@ class TestMbrBon(MethodSuite):
     method = MbrBon(method="columns")
     exact = False
     scale_free = False
-    fair = False
 
 
 class TestMap(MethodSuite):
@@ -169,6 +200,14 @@ class TestRandom(MethodSuite):
         table = Table(values=np.zeros((4, 4)))
         chosen = {minrisk.decode(hypotheses, table, Random(), seed=seed).text for seed in range(40)}
         assert chosen == set(hypotheses)
+
+
+SUITES = [suite for suite in MethodSuite.__subclasses__() if suite.__module__ == __name__]
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.__name__)
+def test_no_promise_is_waived_needlessly(suite: type[MethodSuite]) -> None:
+    assert waived_needlessly(suite) == []
 
 
 def segments(count: int, size: int = 12) -> list[Segment]:

@@ -9,8 +9,8 @@
 They need pytest, and nothing else.
 """
 
-from minrisk.testing.methods import MethodSuite
+from minrisk.testing.methods import MethodSuite, waived_needlessly
 from minrisk.testing.tables import random_segments, random_table, recorded
 from minrisk.testing.utilities import UtilitySuite
 
-__all__ = ["MethodSuite", "UtilitySuite", "random_segments", "random_table", "recorded"]
+__all__ = ["MethodSuite", "UtilitySuite", "random_segments", "random_table", "recorded", "waived_needlessly"]
