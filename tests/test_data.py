@@ -58,6 +58,12 @@ class TestParagraphs:
         assert len(list(datasets.paragraphs(given, words, 3, ("source",)))) == 1
         assert len(list(datasets.paragraphs(given, words, 3, ("source", "reference")))) == 2
 
+    def test_references_are_lost_nowhere(self) -> None:
+        given = records(("a", "1"), ("a", "2"))
+        del given[1]["reference"]
+        with pytest.raises(InputError, match="document 'a': some of its segments have a `reference` and some have none"):
+            list(datasets.paragraphs(given, words))
+
     def test_paragraphs_of_paragraphs_count_what_they_hold(self) -> None:
         given = list(datasets.paragraphs(records(("a", "1"), ("a", "2"), ("a", "3")), words, 2))
         assert [each["segments"] for each in datasets.paragraphs(given, words, 3)] == [3]
@@ -109,13 +115,16 @@ class TestCommands:
             (("paragraphs", "in.jsonl", "-o", "in.jsonl"), "is read from"),
             (("paragraphs", "in.jsonl", "--tokenizer", "no.model"), "no.model: cannot be read"),
             (("paragraphs", "missing.jsonl"), "missing.jsonl: cannot be read"),
+            (("wmt22", "en-de", "--folder", "nowhere"), "nowhere: no such folder"),
+            (("wmt22", "en-de", "--folder", "."), "unknown language pair in .: 'en-de'; known: in"),
+            (("wmt22", "in", "--folder", ".", "-o", "in.jsonl"), "in.jsonl: is read from"),
             (("stats", "missing.jsonl"), "missing.jsonl: cannot be read"),
         ],
     )
     def test_what_is_refused(
         self, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        if arguments[0].startswith("wmt"):
+        if arguments[0].startswith("wmt") and "--folder" not in arguments:
             pytest.importorskip("sacrebleu")
         if "no.model" in arguments:
             pytest.importorskip("sentencepiece")
@@ -136,6 +145,11 @@ class TestCommands:
             "origlang": "en",
         }
         assert [each["document"] for each in found] == ["first", "first", "second"]
+
+    def test_a_test_set_in_a_folder(self) -> None:
+        assert main(("data", "mine", "in", "--folder", ".", "-o", "out.jsonl.gz")) == 0
+        found = [json.loads(line) for line in gzip.decompress(Path("out.jsonl.gz").read_bytes()).splitlines()]
+        assert found[1] == {"id": "mine-in-0001", "source": "Three. Four.", "reference": "THREE. FOUR.", "document": "a"}
 
     def test_offline(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.downloaded(monkeypatch, OSError("Name or service not known"))
@@ -176,6 +190,8 @@ def test_a_sentencepiece_file_counts_tokens(tmp_path: Path) -> None:
     )
     count = datasets.counter(str(tmp_path / "tiny.model"))
     assert count("a b c") >= 3
+    named = (tmp_path / "tiny.model").rename(tmp_path / "tokenizer.model.v1")
+    assert datasets.counter(str(named))("a b c") == count("a b c")
     (tmp_path / "bad.model").write_text("no model")
     with pytest.raises(InputError, match="is no SentencePiece model"):
         datasets.counter(str(tmp_path / "bad.model"))

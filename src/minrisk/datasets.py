@@ -37,11 +37,27 @@ def wmt(test_set: str, pair: str) -> list[Record]:
     except (Exception, SystemExit) as error:  # The downloader ends in many ways, that of sys.exit among them.
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise InputError(
-            f"{test_set} {pair}: cannot be downloaded or read by sacreBLEU ({reason}); offline, put its files where "
-            "sacreBLEU looks for them (the folder named by the environment variable SACREBLEU, else ~/.sacrebleu)"
+            f"{test_set} {pair}: cannot be downloaded or read by sacreBLEU ({reason}); offline, name a folder that holds "
+            f"{pair}.jsonl or {pair}.jsonl.gz (--folder), or put the files where sacreBLEU looks for them (the folder in "
+            "the environment variable SACREBLEU, else ~/.sacrebleu)"
         ) from error
     columns["reference"] = _lines(references[0])
     return _joined(columns, f"{test_set}-{pair}")
+
+
+def in_folder(folder: str | Path, pair: str) -> Path:
+    """The file of a language pair in a folder: PAIR.jsonl or PAIR.jsonl.gz."""
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder}: no such folder")
+    paths = {path.name.removesuffix(".gz").removesuffix(".jsonl"): path for path in Path(folder).glob("*.jsonl*")}
+    if pair not in paths:
+        raise unknown_name(f"language pair in {folder}:", pair, paths)
+    return paths[pair]
+
+
+def with_ids(records: Iterable[Record], name: str) -> Iterator[Record]:
+    """Records with an `id` after their position, where they have none."""
+    return ({"id": f"{name}-{number:04d}"} | record for number, record in enumerate(records))
 
 
 def _lines(path: str) -> list[str]:
@@ -55,8 +71,7 @@ def _joined(columns: dict[str, list[str]], name: str) -> list[Record]:
         raise InputError(f"{name}: the columns differ in length ({lengths})")
     named = {"src": "source", "reference": "reference", "docid": "document", "domain": "domain", "origlang": "origlang"}
     kept = {named[key]: column for key, column in columns.items() if key in named}
-    rows = zip(*kept.values())
-    return [{"id": f"{name}-{number:04d}"} | dict(zip(kept, row)) for number, row in enumerate(rows)]
+    return list(with_ids((dict(zip(kept, row)) for row in zip(*kept.values())), name))
 
 
 def paragraphs(
@@ -91,6 +106,8 @@ def _text(parts: list[Record], name: str) -> str:
 
 def _paragraph(parts: list[Record]) -> Record:
     first = parts[0]
+    if len({"reference" in part for part in parts}) > 1:
+        raise InputError(f"document {first['document']!r}: some of its segments have a `reference` and some have none")
     joined = {name: _text(parts, name) for name in ("source", "reference") if all(name in part for part in parts)}
     kept = {name: first[name] for name in ("id", "document", "domain") if name in first}
     return kept | joined | {"segments": sum(part.get("segments", 1) for part in parts)}
@@ -128,10 +145,10 @@ def sentences(text: str) -> int:
 
 
 def counter(tokenizer: str) -> Counter:
-    """Counts the tokens of a text: "words", a SentencePiece file (.model, .spm), or a tokenizer of transformers."""
+    """Counts the tokens of a text: "words", a SentencePiece file, or a tokenizer of transformers (a folder or a name)."""
     if tokenizer == "words":
         return lambda text: len(text.split())
-    if tokenizer.endswith((".model", ".spm")):
+    if tokenizer.endswith((".model", ".spm")) or Path(tokenizer).is_file():
         return _pieces(tokenizer)
     from minrisk.neural.loading import tokenizer_of
 

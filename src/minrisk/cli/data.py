@@ -14,10 +14,12 @@ from minrisk.errors import InputError
 EPILOG = """\
 examples:
   minrisk data wmt22 en-de -o en-de.jsonl
+  minrisk data wmt22 en-de --folder FOLDER -o en-de.jsonl
   minrisk data paragraphs en-de.jsonl --tokenizer spm.model --limit 500 -o paragraphs.jsonl
   minrisk data stats en-de.jsonl paragraphs.jsonl
 
-Test sets are fetched by sacreBLEU, with the documents of their segments.
+Test sets are fetched by sacreBLEU, with the documents of their segments, or read from a folder that holds PAIR.jsonl
+(.gz): a `source` a line, and where known `document`, `reference`, `id`.
 """
 
 
@@ -30,12 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", default="-", metavar="OUT", help="JSON Lines, .gz too (default: standard output)"
     )
+    parser.add_argument("--folder", metavar="DIR", help="read the test set from PAIR.jsonl (.gz) here: no download")
     joining = parser.add_argument_group("paragraphs")
     joining.add_argument(
         "--tokenizer",
         default="words",
         metavar="NAME_OR_FILE",
-        help="words, a SentencePiece .model or .spm, or a tokenizer of transformers (default: words)",
+        help="words, a SentencePiece file, or a tokenizer of transformers: folder or name (default: words)",
     )
     joining.add_argument("--limit", type=int, default=500, metavar="N", help="tokens of a paragraph (default: 500)")
     joining.add_argument(
@@ -58,18 +61,27 @@ def run(options: argparse.Namespace) -> None:
     if options.what == "paragraphs":
         if options.limit < 1:
             raise InputError(f"--limit must be at least 1, got {options.limit}")
-        if options.output != "-" and Path(options.output).resolve() == Path(options.given[0]).resolve():
-            raise InputError(f"{options.output}: is read from; the output must have another name")
+        _check_output(options.output, Path(options.given[0]))
         measured = ("source", "reference") if options.measure == "both" else (options.measure,)
         count = datasets.counter(options.tokenizer)
         _write(options, datasets.paragraphs(_read(options.given[0]), count, options.limit, measured))
+        return
+    if options.folder is not None:
+        path = datasets.in_folder(options.folder, options.given[0])
+        _check_output(options.output, path)
+        _write(options, datasets.with_ids(_read(path), f"{options.what}-{options.given[0]}"))
         return
     with redirect_stdout(sys.stderr):
         records = datasets.wmt(options.what, options.given[0])
     _write(options, iter(records))
 
 
-def _read(path: str) -> Iterator[dict[str, Any]]:
+def _check_output(output: str, read: Path) -> None:
+    if output != "-" and Path(output).resolve() == read.resolve():
+        raise InputError(f"{output}: is read from; the output must have another name")
+
+
+def _read(path: str | Path) -> Iterator[dict[str, Any]]:
     from minrisk.generation.sources import read_sources
 
     return (source.record for source in read_sources(path))
