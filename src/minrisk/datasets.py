@@ -37,9 +37,9 @@ def wmt(test_set: str, pair: str) -> list[Record]:
     except (Exception, SystemExit) as error:  # The downloader ends in many ways, that of sys.exit among them.
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise InputError(
-            f"{test_set} {pair}: cannot be downloaded or read by sacreBLEU ({reason}); offline, name a folder that holds "
-            f"{pair}.jsonl or {pair}.jsonl.gz (--folder), or put the files where sacreBLEU looks for them (the folder in "
-            "the environment variable SACREBLEU, else ~/.sacrebleu)"
+            f"{test_set} {pair}: cannot be downloaded or read by sacreBLEU ({reason}); offline, name a folder that "
+            f"holds {pair}.jsonl or {pair}.jsonl.gz (--folder), or put the files where sacreBLEU looks for them "
+            "(the folder in the environment variable SACREBLEU, else ~/.sacrebleu)"
         ) from error
     columns["reference"] = _lines(references[0])
     return _joined(columns, f"{test_set}-{pair}")
@@ -145,7 +145,7 @@ def sentences(text: str) -> int:
 
 
 def counter(tokenizer: str) -> Counter:
-    """Counts the tokens of a text: "words", a SentencePiece file, or a tokenizer of transformers (a folder or a name)."""
+    """Counts the tokens of a text: "words", a SentencePiece file, or a tokenizer of transformers (folder or name)."""
     if tokenizer == "words":
         return lambda text: len(text.split())
     if tokenizer.endswith((".model", ".spm")) or Path(tokenizer).is_file():
