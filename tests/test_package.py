@@ -19,7 +19,7 @@ from minrisk.utilities import UTILITIES
 PACKAGE = Path(minrisk.__file__).parent
 
 LAYERS = (
-    {"errors", "version"},
+    {"errors", "version", "parallel", "scripts"},
     {"types", "configuration"},
     {"seeding", "budgets", "registry"},
     {"numeric"},
@@ -29,7 +29,7 @@ LAYERS = (
     {"problems", "store"},
     {"session", "scoring"},
     {"engine"},
-    {"decoding", "evaluation"},
+    {"decoding", "workers", "evaluation"},
     {"selection", "formats"},
     {"testing", "study", "generation", "datasets", "planning", "ray"},
     {"cli"},

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -113,32 +114,50 @@ def decode_corpus(
     window: int = WINDOW,
     ledger: Ledger | None = None,
     store: Store | str | Path | None = None,
+    workers: int = 1,
 ) -> Iterator[Decision]:
     """The decisions of many segments, in order, as they are reached; see `decode` for the arguments.
 
     window  segments worked on at once; more fill the batches of an expensive metric better, none changes a result
     ledger  a `Ledger` to be kept up to date with what the run has spent
     store   a `Store`, or the path of one: what it holds is not scored again, and what is scored it keeps
+    workers processes to share the work, for metrics that keep a processor busy; a callable must be importable by name
     """
-    configuration = Configuration(utility, method, budget, weights, seed)
-    problems = configuration.problems(segments)
-    return _decided(configuration, problems, store, window=window, ledger=ledger)
+    work = Work(Configuration(utility, method, budget, weights, seed), window=window)
+    return decided(segments, work, store=store, workers=workers, ledger=ledger)
+
+
+def decided(
+    segments: Iterable[Segment | Mapping[str, Any]],
+    work: Work,
+    *,
+    store: Store | str | Path | None = None,
+    workers: int = 1,
+    ledger: Ledger | None = None,
+    first: int = 0,
+) -> Iterator[Any]:
+    """What the work makes of each segment, in order; see `decode_corpus`. `first` is the position of the first one."""
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InputError(f"`workers` must be a number of processes of at least 1, got {workers!r}")
+    ledger = Ledger() if ledger is None else ledger
+    return _decided(segments, work, store, workers, ledger, first)
 
 
 def _decided(
-    configuration: Configuration, problems: Iterable[Problem], store: Store | str | Path | None, **options: Any
-) -> Iterator[Decision]:
+    segments: Iterable[Segment | Mapping[str, Any]],
+    work: Work,
+    store: Store | str | Path | None,
+    workers: int,
+    ledger: Ledger,
+    first: int,
+) -> Iterator[Any]:
     with nullcontext(store) if store is None or isinstance(store, Store) else Store(store) as opened:
-        sessions = run(
-            problems,
-            configuration.method,
-            configuration.utilities,
-            seed=configuration.seed,
-            store=opened,
-            **options,
-        )
-        for session in sessions:
-            yield decision_of(session, configuration.utility.higher_is_better)
+        if workers == 1:
+            yield from work.results(segments, first, ledger=ledger, store=opened)
+        else:
+            from minrisk.workers import results_of_workers
+
+            yield from results_of_workers(segments, work, workers, opened, ledger, first)
 
 
 class Configuration:
@@ -200,6 +219,23 @@ class Configuration:
                 f"seed:{self.seed}",
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is done with segments, in this process or in another: each is decided, and `record` says what is kept."""
+
+    configuration: Configuration
+    record: Callable[[Decision], Any] | None = None
+    window: int = WINDOW
+
+    def results(self, segments: Iterable[Segment | Mapping[str, Any]], first: int = 0, **options: Any) -> Iterator[Any]:
+        """The decision on each segment, or its record. `options` are the engine's: ledger, store, scorers."""
+        known = self.configuration
+        problems = known.problems(segments, first)
+        for session in run(problems, known.method, known.utilities, seed=known.seed, window=self.window, **options):
+            decision = decision_of(session, known.utility.higher_is_better)
+            yield decision if self.record is None else self.record(decision)
 
 
 _method = method

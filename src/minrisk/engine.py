@@ -27,18 +27,18 @@ def run(
     window: int = WINDOW,
     ledger: Ledger | None = None,
     store: Store | None = None,
+    scorers: Mapping[str, Scorer] | None = None,
 ) -> Iterator[Session]:
     """The concluded session of each problem, in order; no more than a window of them is held.
 
     utilities  by role: `TARGET`, and those that the method declares beside it
     store      where values are looked up before they are scored, and kept when they have been
+    scorers    of these utilities, where they are used for more than one run; they have ledger and store already
     """
     if window < 1:
         raise InputError(f"`window` must be at least 1 segment, got {window}")
-    ledger = Ledger() if ledger is None else ledger
-    scorers = {
-        role: Scorer(utility, ledger if role == TARGET else Ledger(), store) for role, utility in utilities.items()
-    }
+    scorers = scorers_of(utilities, Ledger() if ledger is None else ledger, store) if scorers is None else scorers
+    ledger = scorers[TARGET].ledger
     directions = {role: utility.higher_is_better for role, utility in utilities.items()}
     source = iter(problems)
     held: deque[Session] = deque()
@@ -66,6 +66,12 @@ def run(
     finally:
         for session in held:
             session.close()
+
+
+def scorers_of(utilities: Mapping[str, Utility], ledger: Ledger, store: Store | None = None) -> dict[str, Scorer]:
+    """A scorer for each role; the ledger is that of the utility that the user named."""
+    ledgers = {role: ledger if role == TARGET else Ledger() for role in utilities}
+    return {role: Scorer(utility, ledgers[role], store) for role, utility in utilities.items()}
 
 
 def _fill(

@@ -29,8 +29,8 @@ from types import ModuleType
 from typing import IO, Any, cast
 
 from minrisk.budgets import Budget
-from minrisk.decoding import Configuration, decision_of
-from minrisk.engine import WINDOW, run
+from minrisk.decoding import Configuration, Work
+from minrisk.engine import WINDOW
 from minrisk.errors import InputError, MinriskError, MissingExtraError
 from minrisk.formats import Format, Input, decisions_table, read_segments, record_of
 from minrisk.scoring import Ledger
@@ -167,21 +167,12 @@ def _room(node: dict[str, float], needs: dict[str, float]) -> int:
     return min((int(node.get(kind, 0.0) / need + 1e-9) for kind, need in needs.items() if need), default=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What an actor does: the ordinary engine on a block of segments."""
-
-    configuration: Configuration
-    record: Callable[[Decision], Record]
-    window: int
-
-    def records(self, segments: Sequence[Segment], first: int = 0, ledger: Ledger | None = None) -> Iterator[Record]:
-        """A record for each segment, without an id where none was given; `first` is the position of the first one."""
-        known = self.configuration
-        problems = known.problems(segments, first)
-        sessions = run(problems, known.method, known.utilities, seed=known.seed, window=self.window, ledger=ledger)
-        for segment, session in zip(segments, sessions, strict=True):
-            yield self.record(decision_of(session, known.utility.higher_is_better)) | {"id": segment.id}
+def _records(
+    work: Work, segments: Sequence[Segment], first: int = 0, ledger: Ledger | None = None
+) -> Iterator[Record]:
+    """A record for each segment, without an id where none was given; `first` is the position of the first one."""
+    for segment, record in zip(segments, work.results(segments, first, ledger=ledger), strict=True):
+        yield record | {"id": segment.id}
 
 
 class Rows:
@@ -192,7 +183,7 @@ class Rows:
         self.nbest = nbest
 
     def __call__(self, block: arrow.Table) -> arrow.Table:
-        return decisions_table(self.work.records([_segment(row) for row in block.to_pylist()]), self.nbest)
+        return decisions_table(_records(self.work, [_segment(row) for row in block.to_pylist()]), self.nbest)
 
 
 def _segment(row: Record) -> Segment:
@@ -218,7 +209,7 @@ class Lines:
         segments = [Segment(**json.loads(row["segment"])) for row in rows if row["error"] is None]
         failed = next((row["error"] for row in rows if row["error"] is not None), None)
         try:
-            for record in self.work.records(segments, rows[0]["position"], ledger):
+            for record in _records(self.work, segments, rows[0]["position"], ledger):
                 records.append(json.dumps(record))
         except MinriskError as error:
             failed = _told(error)

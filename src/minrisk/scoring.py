@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -45,6 +45,12 @@ class Ledger:
         """Count what another run has spent as well."""
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+    def taken(self) -> Ledger:
+        """What has been spent so far; from here on, this ledger counts from nothing."""
+        spent = replace(self)
+        self.__init__()  # type: ignore[misc]  # in place: a scorer holds it
+        return spent
 
     @property
     def share(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minrisk
@@ -57,6 +57,7 @@ numbers = st.integers(0, len(TEXTS) - 1)
 batches = st.lists(st.lists(st.tuples(numbers, numbers, st.none() | numbers), min_size=1), min_size=1, max_size=6)
 
 
+@settings(max_examples=40)
 @given(batches=batches, wanted=st.lists(st.tuples(numbers, numbers, st.none() | numbers), min_size=1))
 def test_a_store_is_a_dictionary(tmp_path_factory: pytest.TempPathFactory, batches: Any, wanted: Any) -> None:
     expected: dict[Any, float] = {}

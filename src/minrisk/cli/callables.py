@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
@@ -13,11 +12,9 @@ from types import ModuleType
 from minrisk.configuration import configure
 from minrisk.decoding import utility
 from minrisk.errors import InputError, unknown_name
+from minrisk.scripts import from_file
 from minrisk.utilities.base import Utility
 from minrisk.utilities.function import Function
-
-SCRIPT = "minrisk_script_"
-"""What the names of modules begin with that are files given on the command line."""
 
 
 def named_utility(name: str, options: Mapping[str, str]) -> Utility:
@@ -43,7 +40,7 @@ def _module(name: str) -> ModuleType:
     try:
         # What a script prints must not get between the decisions on standard output.
         with redirect_stdout(sys.stderr):
-            return _from_file(Path(name)) if name.endswith(".py") else _from_path(name)
+            return from_file(Path(name)) if name.endswith(".py") else _from_path(name)
     except (Exception, SystemExit) as error:
         place = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise InputError(f"cannot import {name!r}{place}: {type(error).__name__}: {error}") from error
@@ -52,18 +49,3 @@ def _module(name: str) -> ModuleType:
 def _from_path(name: str) -> ModuleType:
     sys.path.insert(0, "")
     return importlib.import_module(name)
-
-
-def _from_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise FileNotFoundError("no such file")
-    # Helper modules may lie beside a script, as they may for `python script.py`.
-    sys.path.insert(0, str(path.parent))
-    specification = importlib.util.spec_from_file_location(f"{SCRIPT}{path.stem}", path)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    # Dataclasses and pickles look their module up by its name.
-    sys.modules[specification.name] = module
-    specification.loader.exec_module(module)
-    return module

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import IO, TYPE_CHECKING, Any
@@ -58,10 +57,10 @@ def records(
     options: argparse.Namespace, configuration: Configuration, record: Recorder, progress: Progress, ledger: Ledger
 ) -> Iterator[dict[str, Any]]:
     """The records of decisions that are made by the actors of a cluster."""
-    from minrisk.cli.callables import SCRIPT
     from minrisk.ray import connected, decode_files, shipped
+    from minrisk.scripts import loaded
 
-    shipped(module for name, module in list(sys.modules.items()) if name.startswith(SCRIPT))
+    shipped(loaded())
     with connected(options.address):
         yield from decode_files(
             options.samples,

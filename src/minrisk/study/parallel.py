@@ -1,20 +1,16 @@
-"""Work spread over processes: results in the order they are ready, one thread of linear algebra each."""
+"""Work spread over processes: results in the order they are ready."""
 
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
-from multiprocessing import get_context, parent_process
-from threading import Thread
+from concurrent.futures import as_completed
 from typing import Any, TypeVar
 
 from minrisk.errors import InputError
+from minrisk.parallel import pool, submitted
 
 T = TypeVar("T")
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def spread(
@@ -28,40 +24,7 @@ def spread(
         for number, task in enumerate(tasks):
             yield number, work(*task)
         return
-    with _single_threaded(), ProcessPoolExecutor(count, get_context("spawn"), _follow_parent) as pool:
-        waiting = {pool.submit(work, *task): number for number, task in enumerate(tasks)}
-        try:
-            for future in as_completed(list(waiting)):
-                yield waiting.pop(future), future.result()
-        finally:
-            # What has not begun is dropped, so that an error or Ctrl-C is seen at once.
-            for future in waiting:
-                future.cancel()
-
-
-def _follow_parent() -> None:
-    """Ctrl-C is the parent's to handle; and where the parent was killed, its processes must not wait for more work."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_outlived, daemon=True).start()
-
-
-def _outlived() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-@contextmanager
-def _single_threaded() -> Iterator[None]:
-    """New processes read these variables when they import NumPy: two of them must not fight over the cores."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    with pool(count) as executor:
+        waiting = {submitted(executor, work, *task): number for number, task in enumerate(tasks)}
+        for future in as_completed(list(waiting)):
+            yield waiting.pop(future), future.result()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -81,6 +82,11 @@ class Utility(ABC):
     def files(self) -> Sequence[Path]:
         """The files whose content decides the values, such as those of a checkpoint."""
         return ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to another process: the options, not a model that is loaded already."""
+        kinds = {name: getattr(type(self), name, None) for name in vars(self)}
+        return {name: value for name, value in vars(self).items() if not isinstance(kinds[name], cached_property)}
 
     def signature(self) -> str:
         """Name and options: two utilities with equal signatures give equal values."""
