@@ -167,9 +167,7 @@ def _room(node: dict[str, float], needs: dict[str, float]) -> int:
     return min((int(node.get(kind, 0.0) / need + 1e-9) for kind, need in needs.items() if need), default=1)
 
 
-def _records(
-    work: Work, segments: Sequence[Segment], first: int = 0, ledger: Ledger | None = None
-) -> Iterator[Record]:
+def _records(work: Work, segments: Sequence[Segment], first: int = 0, ledger: Ledger | None = None) -> Iterator[Record]:
     """A record for each segment, without an id where none was given; `first` is the position of the first one."""
     for segment, record in zip(segments, work.results(segments, first, ledger=ledger), strict=True):
         yield record | {"id": segment.id}
