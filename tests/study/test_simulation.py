@@ -20,7 +20,7 @@ from minrisk.study.baselines import PAPER, Contender, PaperColumns, PaperSquare,
 from minrisk.study.records import Records, Shard
 from minrisk.study.report import write_tables
 from minrisk.study.simulation import Design, paper_sizes, run_shard, simulate
-from minrisk.study.store import Store, import_matrices
+from minrisk.study.store import Store, build_store, import_matrices
 from minrisk.study.summary import bootstrap, compared, higher_is_better, summarize
 from minrisk.study.tables import decimals, latex, markdown, results
 from minrisk.study.trials import concluded, draw_samples, full_values, outcomes
@@ -176,6 +176,22 @@ def test_a_study_that_was_interrupted_is_not_summed_up(store: Store, tmp_path: P
     run_shard(store.folder, records.folder, DESIGN, Shard(12, 0, 0, 6))
     with pytest.raises(InputError, match="not complete"):
         Records.open(tmp_path)
+
+
+def test_methods_that_go_by_scores_and_exact_ones(tmp_path: Path) -> None:
+    given = [replace(one, scores=[float(len(text)) for text in one.hypotheses]) for one in segments()]
+    store = build_store(given, ChrF(), tmp_path / "store")
+    design = replace(DESIGN, methods=("rerank(by=scores)", "full", "NxK"), sizes=(12,), trials=2)
+    records = simulate(store, tmp_path / "records", design, workers=1)
+    assert records.budgets == ["1/8", "1/2"]
+    place = records.runs.index(("rerank(by=scores)", "1/8"))
+    for number, arrays in enumerate(records.of_segments(12, ["choice", "regret"])):
+        assert (arrays["regret"][:, records.runs.index(("full", "1"))] == 0).all()
+        for trial in range(2):
+            drawn = draw_samples(store.pool(number), 12, 3, trial, keep_duplicates=False)
+            lengths = [len(given[number].hypotheses[position]) for position in drawn.positions]
+            assert len(given[number].hypotheses[int(arrays["choice"][trial, place])]) == max(lengths)
+    assert "| full |" in markdown(results(records, summarize(records), ["expected"]))
 
 
 def test_segments_can_be_left_out(store: Store, tmp_path: Path) -> None:

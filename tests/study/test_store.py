@@ -65,6 +65,17 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     assert again.ids == ["s0", "s1"]
 
 
+def test_what_is_said_of_samples_may_change_without_their_matrices(tmp_path: Path) -> None:
+    build_store(segments(1), ChrF(), tmp_path)
+    written = (tmp_path / "00000.npy").stat().st_mtime_ns
+    changed = [replace(one, logprobs=None, scores=[1.0] * len(one.hypotheses)) for one in segments(1)]
+    pool = build_store(changed, ChrF(), tmp_path).pool(0)
+    assert pool.logprobs is None
+    assert pool.scores is not None
+    assert pool.scores.tolist() == [1.0] * 40
+    assert (tmp_path / "00000.npy").stat().st_mtime_ns == written
+
+
 def test_a_folder_of_other_values_is_refused(store: Store) -> None:
     with pytest.raises(InputError, match="holds other matrices"):
         build_store(segments(), ChrF(char_order=4), store.folder)
@@ -112,6 +123,7 @@ def test_matrices_from_elsewhere(tmp_path: Path) -> None:
     ("segment", "message"),
     [
         (Segment(hypotheses=["a", "b"], pseudo_references=["c"]), "pseudo_references"),
+        (Segment(hypotheses=["a", "b"], weights=[1, 2]), "leave `weights` out"),
         (Segment(hypotheses=["a", "b"]), "human `reference`"),
     ],
 )

@@ -103,7 +103,7 @@ class Records:
     @property
     def budgets(self) -> list[str]:
         """In the order given."""
-        return list(dict.fromkeys(budget for method, budget in self.runs if method != "FMBR"))
+        return [str(budget) for budget in self.about["budgets"]]
 
     @property
     def sizes(self) -> list[int]:

@@ -78,6 +78,7 @@ class Design:
             "utility": store.about["utility"],
             "higher_is_better": store.about["higher_is_better"],
             "runs": runs(self.contenders, self.shares),
+            "budgets": [str(share) for share in self.shares],
             "metrics": store.metrics,
             "lower_is_better": store.lower_is_better,
         }
@@ -137,7 +138,7 @@ def run_shard(store_folder: Path, records_folder: Path, design: Design, shard: S
     arrays = {"choice": choice, "calls": calls, "rank": rank, "expected": expected.astype(np.float32)}
     # The first run is full MBR's: what a choice falls short of it, before rounding to single precision.
     arrays["regret"] = np.abs(expected[:, :1] - expected).astype(np.float32)
-    arrays |= {f"score.{metric}": scores[rows].astype(np.float32) for metric, scores in pool.scores.items()}
+    arrays |= {f"score.{metric}": scores[rows].astype(np.float32) for metric, scores in pool.metrics.items()}
     arrays["seconds"] = np.array(process_time() - begin)
     Records(records_folder, {}).write(shard, arrays)
 

@@ -4,8 +4,9 @@ A folder:
 
     store.json          what the values are; written last, so that a store that can be opened is complete
     00007.npy           (D, D) utilities of the distinct texts of the eighth segment's pool, memory-mapped when read
-    00007.samples.npz   index (P,) the distinct text of each sample of the pool, in drawing order; logprobs, if given
-    00007.scores.npz    held-out scores of each distinct text against the human reference: (D,) for each metric
+    00007.samples.npz   index (P,) the distinct text of each sample of the pool, in drawing order; logprobs and scores
+                        of the samples, if given
+    00007.metrics.npz   held-out scores of each distinct text against the human reference: (D,) for each metric
 
 P samples of which D differ: duplicates cost nothing.
 """
@@ -46,8 +47,8 @@ class Pool:
     matrix       (D, D) float64
     index        (P,) the distinct text of each sample
     self_values  (D,) u(h, h) where the utility knows it without a call, else NaN
-    logprobs     (P,) or None
-    scores       of each metric: (D,) against the human reference, on the metric's own scale
+    logprobs     (P,) or None; scores likewise
+    metrics      of each held-out metric: (D,) against the human reference, on the metric's own scale
     """
 
     number: int
@@ -56,7 +57,8 @@ class Pool:
     index: IntArray
     self_values: FloatArray
     logprobs: FloatArray | None = None
-    scores: dict[str, FloatArray] = field(default_factory=dict)
+    scores: FloatArray | None = None
+    metrics: dict[str, FloatArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +115,15 @@ class Store:
             raise InputError(f"{path}: cannot be read: {error}") from error
 
     def samples(self, number: int) -> dict[str, np.ndarray[Any, Any]]:
-        """`index`, and `logprobs` if they were given."""
+        """`index`, and `logprobs` and `scores` if they were given."""
         return read_arrays(self.folder / f"{number:05}.samples.npz")
 
     def scores(self, metric: str) -> list[FloatArray]:
         """The held-out scores of each segment's distinct texts."""
         key = _key(self.about["metrics"][metric]["signature"])
-        return [read_arrays(_scores_path(self.folder, number), [key])[key] for number in range(len(self.ids))]
+        return [read_arrays(_metrics_path(self.folder, number), [key])[key] for number in range(len(self.ids))]
 
-    def pool(self, number: int, scores: dict[str, FloatArray] | None = None, unit: float | None = None) -> Pool:
+    def pool(self, number: int, metrics: dict[str, FloatArray] | None = None, unit: float | None = None) -> Pool:
         """One segment in memory, its values oriented and divided by the unit."""
         matrix = np.array(self.values(number), dtype=np.float64) * (self.sign / (unit or self.unit))
         samples = self.samples(number)
@@ -135,7 +137,8 @@ class Store:
             index=samples["index"].astype(np.int64),
             self_values=known,
             logprobs=samples.get("logprobs"),
-            scores=scores or {},
+            scores=samples.get("scores"),
+            metrics=metrics or {},
         )
 
 
@@ -264,14 +267,26 @@ def _mark(segment: Segment, pool: int) -> np.ndarray[Any, Any]:
 def _add_segment(
     target: Path, number: int, segment: Segment, utility: Utility, pool: int, dtype: np.dtype[Any]
 ) -> None:
-    """Put the matrix of a segment on disk, unless it is there."""
-    if segment.pseudo_references is not None:
-        raise InputError("a study draws candidates and pseudo-references from one pool; leave `pseudo_references` out")
+    """Put a segment on disk, its matrix unless it is there."""
+    for name in ("pseudo_references", "weights"):
+        if getattr(segment, name) is not None:
+            raise InputError(f"a study draws candidates and pseudo-references from one pool; leave `{name}` out")
     mark = _mark(segment, pool)
     done = target / f"{number:05}.samples.npz"
-    if done.exists() and np.array_equal(read_arrays(done).get("digest", np.empty(0)), mark):
-        return
     texts, index, _ = merged(segment.hypotheses[:pool])
+    if not (done.exists() and np.array_equal(read_arrays(done).get("digest", np.empty(0)), mark)):
+        write_array(target / f"{number:05}.npy", _matrix(segment, texts, utility).astype(dtype))
+    arrays: dict[str, np.ndarray[Any, Any]] = {"index": index.astype(np.int32), "digest": mark}
+    if segment.logprobs is not None:
+        arrays["logprobs"] = np.array(segment.logprobs[:pool])
+    if segment.scores is not None:
+        arrays["scores"] = np.array(segment.scores[:pool])
+    # Written last: where this file is, the matrix is whole.
+    write_arrays(done, arrays)
+
+
+def _matrix(segment: Segment, texts: Sequence[str], utility: Utility) -> FloatArray:
+    """The utilities of all pairs of the distinct texts of a segment: (D, D), all finite."""
     if isinstance(utility, Table):
         matrix = _of_table(utility, segment, len(texts))
     else:
@@ -279,12 +294,7 @@ def _add_segment(
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0]
         raise InputError(f"utility {utility.name!r} gave {matrix[row, column]} for {texts[row]!r}, {texts[column]!r}")
-    write_array(target / f"{number:05}.npy", matrix.astype(dtype))
-    arrays: dict[str, np.ndarray[Any, Any]] = {"index": index.astype(np.int32), "digest": mark}
-    if segment.logprobs is not None:
-        arrays["logprobs"] = np.array(segment.logprobs[:pool])
-    # Written last: where this file is, the matrix is whole.
-    write_arrays(done, arrays)
+    return matrix
 
 
 def _all_pairs(utility: Utility, texts: Sequence[str], source: str | None) -> FloatArray:
@@ -317,7 +327,7 @@ def _of_table(table: Table, segment: Segment, size: int) -> FloatArray:
 
 def _add_scores(target: Path, number: int, segment: Segment, metrics: Iterable[Utility], pool: int) -> None:
     """Put the scores of a segment's distinct texts against its reference on disk, those that are not there."""
-    path, mark = _scores_path(target, number), _mark(segment, pool)
+    path, mark = _metrics_path(target, number), _mark(segment, pool)
     found = read_arrays(path) if path.exists() else {}
     if not np.array_equal(found.get("digest", np.empty(0)), mark):
         found = {"digest": mark}
@@ -336,8 +346,8 @@ def _add_scores(target: Path, number: int, segment: Segment, metrics: Iterable[U
     write_arrays(path, found)
 
 
-def _scores_path(folder: Path, number: int) -> Path:
-    return folder / f"{number:05}.scores.npz"
+def _metrics_path(folder: Path, number: int) -> Path:
+    return folder / f"{number:05}.metrics.npz"
 
 
 def _key(signature: str) -> str:

@@ -87,6 +87,7 @@ def draw_samples(pool: Pool, size: int, seed: int, trial: int, keep_duplicates: 
         self_values=pool.self_values[rows],
         budget=len(rows) ** 2,
         logprobs=None if pool.logprobs is None else pool.logprobs[positions_of_rows],
+        scores=None if pool.scores is None else pool.scores[positions_of_rows],
     )
     return Drawn(problem, matrix, positions_of_rows, rows)
 
