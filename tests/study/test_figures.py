@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,18 @@ def test_figures_of_a_simulation(store: Store, tmp_path: Path) -> None:
     for first, second in zip(written, again, strict=True):
         assert first.read_bytes() == second.read_bytes()
     assert b"NxK" in (tmp_path / "first" / "expected-N8.svg").read_bytes()
+
+
+def test_a_legend_of_many_methods_stands_below(store: Store, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    image = importlib.import_module("matplotlib.image")
+    heights = []
+    for methods in (("NxK", "SxS"), ("NxK", "SxS", "columns", "square", "map", "random")):
+        design = Design(methods=methods, sizes=(8,), budgets=("1/4", "1/2"), trials=1)
+        records = simulate(store, tmp_path / str(len(methods)), design, workers=1)
+        write_figures(records, tmp_path / "figures")
+        heights.append(image.imread(tmp_path / "figures" / "expected-N8.png").shape[0])
+    assert heights[1] > heights[0]
 
 
 def test_figure_of_a_spectrum(store: Store, tmp_path: Path) -> None:

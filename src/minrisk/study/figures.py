@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from importlib import import_module
@@ -24,6 +25,8 @@ MARKERS = "osD^vPX<>"
 DASHES = ("-", "--", "-.", ":")
 WIDTH, HEIGHT = 3.35, 2.5
 """Inches: one column of a two-column page."""
+LEGEND_INSIDE, LEGEND_COLUMNS, LEGEND_LINE = 5, 3, 0.17
+"""A legend of more entries than these stands below, in so many columns and inches a line."""
 SETTINGS = {
     "font.size": 8,
     "axes.labelsize": 8,
@@ -76,11 +79,26 @@ def _drawn(folder: str | Path, name: str, draw: Callable[..., None], *content: A
     written = []
     with matplotlib.rc_context(SETTINGS):
         figure = figure_of(figsize=(WIDTH, HEIGHT), layout="constrained")
-        draw(figure.subplots(), *content)
+        axes = figure.subplots()
+        draw(axes, *content)
+        _add_legend(figure, axes)
         for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
             written.append(made_folder(folder) / f"{slug(name)}.{suffix}")
             figure.savefig(written[-1], dpi=300, metadata=metadata)
     return written
+
+
+def _add_legend(figure: Any, axes: Any) -> None:
+    """Among the curves while it is small; else below, in room of its own, so that it covers nothing."""
+    handles, labels = axes.get_legend_handles_labels()
+    options = {"frameon": False, "handlelength": 2.6}
+    if len(labels) <= LEGEND_INSIDE:
+        axes.legend(**options)
+        return
+    figure.set_figheight(HEIGHT + LEGEND_LINE * math.ceil(len(labels) / LEGEND_COLUMNS))
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=LEGEND_COLUMNS, columnspacing=1.2, borderpad=0.1, **options
+    )
 
 
 def _against_budget(axes: Any, records: Records, summary: Summary, measure: str) -> None:
@@ -100,32 +118,24 @@ def _against_budget(axes: Any, records: Records, summary: Summary, measure: str)
     expected = f"expected utility ({title(str(records.about['utility']))})"
     axes.set_ylabel(expected if measure == "expected" else f"{title(measure)} against the human reference")
     axes.set_title(f"N = {summary.size}, {_duplicates(records)}, {records.about['trials']} trials", loc="left")
-    axes.legend(frameon=False, handlelength=2.6)
 
 
 def _against_calls(axes: Any, records: Records, summaries: Sequence[Summary]) -> None:
     """What the choices fall short of full MBR's, against the calls really made; the largest size that was run."""
     summary = summaries[-1]
-    least = np.inf
     for number, method in enumerate(_rivals(records)):
         budgets = sorted(records.budgets, key=_share)
         calls = np.array([summary.mean(method, budget, "calls") for budget in budgets])
         regrets = np.array([summary.mean(method, budget, "regret") for budget in budgets])
         shown = regrets > 0
-        least = min(least, regrets[shown].min(initial=np.inf))
         axes.plot(calls[shown], regrets[shown], label=method, **_style(number))
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel("utility calls a segment")
-    axes.set_ylabel("expected utility short of FMBR")
+    axes.set_ylabel(f"regret ({title(str(records.about['utility']))} short of FMBR)")
     axes.set_title(f"N = {summary.size}, {_duplicates(records)}; lower left is better", loc="left")
-    columns = 2 if len(_rivals(records)) > 5 else 1
-    axes.legend(frameon=False, handlelength=2.6, ncols=columns, columnspacing=1.0, loc="lower left")
-    if columns == 2 and np.isfinite(least):
-        # Room for the legend below the curves.
-        axes.set_ylim(bottom=least / 12)
 
 
 def _spectrum(axes: Any, label: str, size: int, values: dict[str, Any]) -> None:
@@ -141,7 +151,6 @@ def _spectrum(axes: Any, label: str, size: int, values: dict[str, Any]) -> None:
     axes.set_xlabel("singular value, from the largest")
     axes.set_ylabel("mean over segments")
     axes.set_title(f"{label}, {size} samples", loc="left")
-    axes.legend(frameon=False, handlelength=2.6)
 
 
 def _duplicates(records: Records) -> str:
