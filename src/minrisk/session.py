@@ -92,7 +92,9 @@ class Session:
         self.calls += len(asked)
         if isinstance(asked, Cells):
             self._scored.append(asked.rows * self.problem.shape[1] + asked.columns)
-            ordered = np.sort(np.concatenate(self._scored))
+            scored = np.concatenate(self._scored)
+            # Cells that come in order need no sorting.
+            ordered = scored if (scored[1:] > scored[:-1]).all() else np.sort(scored)
             if (ordered[1:] == ordered[:-1]).any():
                 raise self._fault("asked for a cell twice")
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -129,11 +130,16 @@ def _configured(algorithm: str, options: dict[str, float]) -> Callable[..., Comp
     if algorithm not in ALGORITHMS:
         raise unknown_name("completion algorithm", algorithm, ALGORITHMS)
     chosen = ALGORITHMS[algorithm]
-    known = [name for name in inspect.signature(chosen).parameters if name not in ("observed", "rng")]
+    known = _options_of(chosen)
     for option in options:
         if option not in known:
             raise unknown_name(f"option of completion algorithm {algorithm!r}:", option, known)
     return chosen
+
+
+@cache
+def _options_of(algorithm: Callable[..., Completion]) -> list[str]:
+    return [name for name in inspect.signature(algorithm).parameters if name not in ("observed", "rng")]
 
 
 def _root_mean_square(values: FloatArray) -> float:

@@ -66,18 +66,22 @@ def _grouped(starts: IntArray, others: IntArray, values: FloatArray, weights: Fl
     members[: len(rows)] = rows
     group_starts = np.zeros(len(members) // LANES + 1, dtype=np.int64)
     np.cumsum(counts[rows[::LANES]], out=group_starts[1:])
-    place = np.empty(len(counts), dtype=np.int64)
-    place[rows] = np.arange(len(rows))
-    place = np.repeat(place, counts)
-    depth = np.arange(len(others)) - np.repeat(starts[:-1], counts)
-    slots = (group_starts[place // LANES] + depth) * LANES + place % LANES
-    laid_out = np.zeros((2, group_starts[-1] * LANES))
-    laid_others = np.zeros(group_starts[-1] * LANES, dtype=np.int64)
-    roots = np.sqrt(weights)
-    laid_others[slots] = others
-    laid_out[0, slots] = roots * values
-    laid_out[1, slots] = roots
-    return Groups(members, group_starts, laid_others, laid_out[0], laid_out[1])
+    return Groups(members, group_starts, *_laid_out(rows, group_starts, starts, others, values, np.sqrt(weights)))
+
+
+@numba.njit(cache=True, nogil=True)
+def _laid_out(rows: Any, group_starts: Any, starts: Any, others: Any, values: Any, roots: Any) -> Any:
+    """The cells of each row in the lane that is its own: columns, targets and roots, zeros where padded."""
+    size = group_starts[-1] * LANES
+    laid_others, targets, laid_roots = np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size)
+    for place, row in enumerate(rows):
+        slot = group_starts[place // LANES] * LANES + place % LANES
+        for cell in range(starts[row], starts[row + 1]):
+            laid_others[slot] = others[cell]
+            targets[slot] = roots[cell] * values[cell]
+            laid_roots[slot] = roots[cell]
+            slot += LANES
+    return laid_others, targets, laid_roots
 
 
 @numba.njit(cache=True, nogil=True)
