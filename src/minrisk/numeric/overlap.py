@@ -20,8 +20,13 @@ from numpy.typing import NDArray
 from minrisk.numeric.ngrams import Features
 from minrisk.types import IntArray
 
+_ONE = np.uint64(1)
+
 COMMON = 64
 """A feature that at least one in COMMON columns has is a bit: there a population count beats walking a list."""
+
+COMMON_OF_CELLS = 128
+"""The same where only some cells are wanted: there the lists that a row has to walk serve few columns."""
 
 TILE_BYTES = 1 << 19
 """Counts of one tile of rows: half of a usual second-level cache."""
@@ -99,17 +104,15 @@ def cell_blocks(index: Index, rows: IntArray, columns: IntArray) -> Iterator[tup
     """The overlaps of the cells (rows[c], columns[c]), equal rows together: (first cell, counts (O, cells))."""
     orders = len(index.words) - 1
     postings = _postings(index.columns, orders, index.rare)
-    rare_counts = np.zeros((len(index.columns.bits), orders), np.uint64)
-    marks = np.zeros(index.rare, np.uint64)
-    ones = np.empty(index.words[-1], np.uint64)
+    numbers = (index.words, *index.rows[1:], *index.columns[1:], *postings)
+    arrays = index.rows.bits, index.columns.bits, *(_unsigned(array) for array in numbers)
+    marks = np.zeros(index.rare, np.uint8)
+    rare_counts = np.zeros((len(index.columns.bits), orders), np.int32)
     size = max(CELL_BLOCK, len(rare_counts))
     for first in range(0, len(rows), size):
         some_rows, some_columns = rows[first : first + size], columns[first : first + size]
         counts = np.empty((orders, len(some_rows)), np.int32)
-        _count_cells(
-            index.rows.bits, index.columns.bits, index.words, *index.rows[1:], *index.columns[1:], *postings,
-            some_rows, some_columns, ones, marks, rare_counts, counts,
-        )  # fmt: skip
+        _count_cells(*arrays, _unsigned(some_rows), _unsigned(some_columns), marks, rare_counts, counts)
         if index.totals is not None:
             diagonal = some_rows == some_columns
             counts[:, diagonal] = index.totals[:, some_rows[diagonal]]
@@ -122,6 +125,11 @@ def by_row(rows: IntArray) -> NDArray[np.int32]:
     starts = np.zeros(int(rows.max(initial=0)) + 3, np.int64)
     _invert(rows.astype(np.int32), np.arange(len(rows) + 1), 1, order, starts)
     return order
+
+
+def _unsigned(numbers: NDArray[Any]) -> NDArray[Any]:
+    """For kernels: signed numbers may count from the end, and asking whether they do keeps a loop from vectorising."""
+    return numbers.view(f"u{numbers.itemsize}")
 
 
 def _places_of(
@@ -269,22 +277,22 @@ def _add_common(bits: Any, row: Any, column_bits: Any, first: Any, last: Any, sh
 @njit(cache=True, nogil=True)
 def _count_cells(
     left: Any, right: Any, words: Any, row_rare: Any, row_starts: Any, column_rare: Any, column_starts: Any,
-    texts: Any, text_starts: Any, rows: Any, columns: Any, ones: Any, marks: Any, rare_counts: Any, counts: Any,
+    texts: Any, text_starts: Any, rows: Any, columns: Any, marks: Any, rare_counts: Any, counts: Any,
 ) -> None:  # fmt: skip
     """Fill the overlaps of cells, counts (O, cells), which come with equal rows together.
 
-    `ones` (W,) is room; `marks` and `rare_counts` (C, O) are zeros before and after.
+    All numbers that index are unsigned. `marks` and `rare_counts` (C, O) are zeros before and after.
     """
-    orders, cells = counts.shape
-    first = 0
+    orders, cells = np.uint64(counts.shape[0]), np.uint64(counts.shape[1])
+    first = np.uint64(0)
     while first < cells:
-        row, last, listed = rows[first], first, 0
+        row, last, listed = rows[first], first, np.uint64(0)
         while last < cells and rows[last] == row:
-            listed += column_starts[(columns[last] + 1) * orders] - column_starts[columns[last] * orders]
-            last += 1
-        posted = 0
-        for entry in range(row_starts[row * orders], row_starts[(row + 1) * orders]):
-            posted += text_starts[row_rare[entry] + 1] - text_starts[row_rare[entry]]
+            listed += column_starts[(columns[last] + _ONE) * orders] - column_starts[columns[last] * orders]
+            last += _ONE
+        posted = np.uint64(0)
+        for entry in range(row_starts[row * orders], row_starts[(row + _ONE) * orders]):
+            posted += text_starts[row_rare[entry] + _ONE] - text_starts[row_rare[entry]]
         posts = posted < listed
         if posts:
             _add_posted(row, orders, row_rare, row_starts, texts, text_starts, posts, rare_counts)
@@ -292,12 +300,10 @@ def _count_cells(
             _add_listed(row, columns, first, last, row_rare, row_starts, column_rare, column_starts, marks, rare_counts)
         for cell in range(first, last):
             column = columns[cell]
-            for word in range(ones.size):
-                ones[word] = popcount(left[row, word] & right[column, word])
             for order in range(orders):
-                shared = rare_counts[column, order]
-                for word in range(words[order], words[order + 1]):
-                    shared += ones[word]
+                shared = np.uint64(rare_counts[column, order])
+                for word in range(words[order], words[order + _ONE]):
+                    shared += popcount(left[row, word] & right[column, word])
                 counts[order, cell] = shared
         if posts:
             _add_posted(row, orders, row_rare, row_starts, texts, text_starts, not posts, rare_counts)
@@ -315,10 +321,11 @@ def _add_posted(
     """Count a row's rare features in every column, rare_counts (C, O), by walking their postings; or undo it."""
     for order in range(orders):
         run = row * orders + order
-        for entry in range(starts[run], starts[run + 1]):
-            for posting in range(text_starts[rare[entry]], text_starts[rare[entry] + 1]):
+        for entry in range(starts[run], starts[run + _ONE]):
+            feature = rare[entry]
+            for posting in range(text_starts[feature], text_starts[feature + _ONE]):
                 text = texts[posting]
-                rare_counts[text, order] = rare_counts[text, order] + np.uint64(1) if add else np.uint64(0)
+                rare_counts[text, order] = rare_counts[text, order] + 1 if add else 0
 
 
 @njit(cache=True, nogil=True)
@@ -327,16 +334,16 @@ def _add_listed(
     column_starts: Any, marks: Any, rare_counts: Any,
 ) -> None:  # fmt: skip
     """Count a row's rare features in columns[first:last], rare_counts (C, O), by walking what these columns have."""
-    orders = rare_counts.shape[1]
-    for entry in range(row_starts[row * orders], row_starts[(row + 1) * orders]):
+    orders = np.uint64(rare_counts.shape[1])
+    for entry in range(row_starts[row * orders], row_starts[(row + _ONE) * orders]):
         marks[row_rare[entry]] = 1
     for cell in range(first, last):
         column = columns[cell]
         for order in range(orders):
             run = column * orders + order
-            shared = np.uint64(0)
-            for entry in range(column_starts[run], column_starts[run + 1]):
+            shared = 0
+            for entry in range(column_starts[run], column_starts[run + _ONE]):
                 shared += marks[column_rare[entry]]
             rare_counts[column, order] = shared
-    for entry in range(row_starts[row * orders], row_starts[(row + 1) * orders]):
+    for entry in range(row_starts[row * orders], row_starts[(row + _ONE) * orders]):
         marks[row_rare[entry]] = 0

@@ -92,7 +92,7 @@ class NgramUtility(SparseUtility):
         self, candidates: Sequence[str], pseudo_references: Sequence[str], rows: IntArray, columns: IntArray
     ) -> FloatArray:
         row_totals, column_totals, features = self._features(candidates, pseudo_references)
-        index = overlap.index(features, len(candidates))
+        index = overlap.index(features, len(candidates), overlap.COMMON_OF_CELLS)
         row_totals = np.ascontiguousarray(row_totals.T)
         order = overlap.by_row(rows)
         rows, columns = rows[order], columns[order]
