@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,15 @@ def test_batches_hold_everything_once_within_the_budget(lengths: list[int], budg
         assert len(batch) == 1 or len(batch) * max(lengths[place] for place in batch) <= budget
     longest = [max(lengths[place] for place in batch) for batch in batches]
     assert longest == sorted(longest, reverse=True)
+
+
+@pytest.mark.parametrize(("width", "tokens"), [(64, 2048), (512, 781), (1536, 260), (4096, 256)])
+def test_on_the_cpu_wide_models_get_small_batches(width: int, tokens: int) -> None:
+    for option in ("intermediate_size", "d_ff"):
+        replica = SimpleNamespace(config=SimpleNamespace(**{option: width}))
+        assert Packer([replica], "cpu").budget == tokens
+        assert Packer([replica], "cuda").budget == 32768
+        assert Packer([replica], "cpu", 99).budget == 99
 
 
 class Memory:

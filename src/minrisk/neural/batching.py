@@ -19,8 +19,11 @@ Batch = list[int]
 Work = Callable[[Any, Batch], Sequence[Any]]
 """Given a replica and the numbers of the sequences of a batch, returns a result for each."""
 
-TOKENS = {"cpu": 512, "mps": 8192, "cuda": 32768}
-"""Tokens of a batch, padding included: what keeps the device busy and its caches warm."""
+TOKENS = {"mps": 8192, "cuda": 32768}
+"""Tokens of a batch, padding included: what keeps the device busy."""
+
+CACHED = 400_000
+"""Numbers that a layer may hold at a time where its caches must stay warm: on the CPU, of which tokens follow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +61,7 @@ class Packer:
 
     def __init__(self, replicas: Sequence[Any], device: str, budget: int = 0) -> None:
         self.replicas = replicas
-        self.budget = budget or TOKENS.get(device, TOKENS["cuda"])
+        self.budget = budget or (_fitting(replicas[0]) if device == "cpu" else TOKENS.get(device, TOKENS["cuda"]))
 
     def run(self, lengths: Sequence[int], work: Work) -> list[Any]:
         """The result of each sequence, in the order given."""
@@ -107,6 +110,13 @@ class Packer:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         return None
+
+
+def _fitting(model: Any) -> int:
+    """Tokens whose widest layer stays in the cache of a core, within what makes for good products of matrices."""
+    config = getattr(model, "config", None)
+    width = getattr(config, "intermediate_size", None) or getattr(config, "d_ff", None) or 1024
+    return min(2048, max(256, CACHED // int(width)))
 
 
 def packed(lengths: Sequence[int], budget: int) -> list[Batch]:
