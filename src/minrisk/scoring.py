@@ -92,7 +92,11 @@ class Scorer:
         if isinstance(self.utility, EncodedUtility):
             return [values for group in _groups(asks) for values in self._compared(self.utility, group)]
         if isinstance(self.utility, MatrixUtility):
-            return [self._of_matrix(self.utility, problem, cells) for problem, cells in asks]
+            answers = []
+            for problem, cells in asks:
+                with _blamed(self.utility, f"{len(cells):,} cells", problem.id):
+                    answers.append(self._of_matrix(self.utility, problem, cells))
+            return answers
         raise UtilityError(f"{self.utility.name!r} is no PairUtility, EncodedUtility or MatrixUtility")
 
     def _of_matrix(self, utility: MatrixUtility, problem: Problem, cells: Cells) -> FloatArray:
