@@ -11,8 +11,6 @@ import pytest
 import minrisk
 from minrisk import Ledger, Segment, decode_corpus
 from minrisk.methods.columns import Columns
-from minrisk.types import FloatArray
-from minrisk.utilities.chrf import ChrF
 from minrisk.utilities.function import Function
 
 
@@ -101,6 +99,15 @@ def test_decisions_come_in_order_and_as_soon_as_the_window_allows() -> None:
     assert [decision.id for decision in decisions] == [str(number) for number in range(1, 100)]
 
 
+def test_the_first_decisions_do_not_wait_for_the_whole_window() -> None:
+    noting = Noting()
+    decisions = decode_corpus(segments(40), Function(noting, batch_size=16), window=40)
+    next(decisions)
+    assert len(noting.pairs) == 3 * 36  # As many segments as eight batches of 16 have room for.
+    assert len(list(decisions)) == 39
+    assert len(noting.batches) < 100  # 36 pairs a segment, 3 segments at a time: seven batches each.
+
+
 def test_cells_in_flight_bound_the_window_too() -> None:
     admitted: list[int] = []
 
@@ -139,19 +146,6 @@ def test_an_error_stops_everything_and_says_where() -> None:
     assert [next(decisions).id for _ in range(3)] == ["0", "1", "2"]
     with pytest.raises(minrisk.InputError, match="segment '3': `hypotheses` is empty"):
         next(decisions)
-
-
-def test_a_matrix_that_fails_is_blamed_on_its_segment() -> None:
-    """As words of a megabyte each are for TER, which wants a table of all their places."""
-
-    class Large(ChrF):
-        def matrix(self, *texts: object, **options: object) -> FloatArray:
-            raise MemoryError("too large")
-
-    with pytest.raises(
-        minrisk.UtilityError, match=r"'chrf', 4 cells \(segment 'big' among them\): MemoryError: too lar"
-    ):
-        minrisk.decode(["a", "b"], Large(), id="big")
 
 
 @pytest.mark.parametrize("window", [0, -1])

@@ -172,12 +172,9 @@ def test_what_the_metric_and_the_input_lack_is_told_in_one_line(
     assert not out.exists()
 
 
-def test_an_actor_and_a_node_may_die(
-    cluster: Path, tmp_path: Path, judge: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("minrisk.ray.TEXT", 4096)
+def test_an_actor_and_a_node_may_die(cluster: Path, tmp_path: Path, judge: str) -> None:
     samples = _written(tmp_path / "samples.jsonl", [*SEGMENTS, {"hypotheses": ["lone \ud800 surrogate", "a cat"]}])
-    options = samples, "--utility", f"{judge}:deadly", "--budget", "1/4", "--nbest", 3, "-o"
+    options = samples, "--utility", f"{judge}:deadly", "--budget", "1/4", "--nbest", 3, "--window", 8, "-o"
     assert _decode(*options, tmp_path / "ray.jsonl", *RAY) == 0
     assert {path.name for path in cluster.iterdir()} == {"actor", "node"}
     assert _decode(*options, tmp_path / "local.jsonl") == 0

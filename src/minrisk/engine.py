@@ -50,8 +50,9 @@ def run(
                 asking = [(s, s.asked) for s in held if s.asked is not None and s.asked.utility == role]
                 if not asking:
                     continue
-                answers = scorer.answer([(session.problem, asked) for session, asked in asking])
-                for (session, asked), values in zip(asking, answers, strict=True):
+                asks = [(session.problem, asked) for session, asked in asking]
+                # The first segments first: what has been scored for them is not kept waiting by the rest.
+                for (session, asked), values in zip(asking, scorer.answer(asks[: scorer.portion(asks)])):
                     session.tell(values)
                     ledger.auxiliary += 0 if role == TARGET else len(asked)
             ledger.seconds_planning += time.perf_counter() - begin - (_seconds_scoring(scorers) - scoring)

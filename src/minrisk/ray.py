@@ -30,12 +30,13 @@ from typing import IO, Any, cast
 
 from minrisk.budgets import Budget
 from minrisk.decoding import Configuration, Work
-from minrisk.engine import WINDOW
+from minrisk.engine import WINDOW, scorers_of
 from minrisk.errors import InputError, MinriskError, MissingExtraError
 from minrisk.formats import Format, Input, decisions_table, read_segments, record_of
 from minrisk.scoring import Ledger
-from minrisk.types import Decision, Method, Segment
+from minrisk.types import TARGET, Decision, Method, Segment
 from minrisk.utilities.base import Utility
+from minrisk.workers import parts
 
 try:
     import fsspec.core
@@ -47,10 +48,8 @@ except ImportError as error:
     raise MissingExtraError("decoding on Ray", "ray") from error
 
 Record = dict[str, Any]
-ROWS, TEXT = 16, 1 << 16
-"""What an actor is given at once, and does again if it dies: rows of a Dataset; of files, segments of so many bytes, a
-few hundred texts. Both fill the batches of a metric."""
-READERS = 4
+ROWS, READERS = 16, 4
+"""Rows of a Dataset that an actor is given at once; files that are read at the same time."""
 
 
 def decode(
@@ -103,12 +102,13 @@ def decode_files(
     """
     ledger = Ledger() if ledger is None else ledger
     share = Share.of(replicas, None, gpus_per_replica, spare_cpus=0)
-    decided = share.mapped(_segments_of(path, format), Lines, Work(configuration, record, window))
-    decided.context.target_max_block_size = TEXT
+    work = Work(configuration, record, window)
+    decided = share.mapped(_parts_of(path, format, work), Lines, work)
+    decided.context.target_max_block_size = 1  # Every row is a block, and handed on at once.
     position = 0
     for row in decided.iter_rows():
         ledger.add(Ledger(**json.loads(row["spent"])))
-        for line in row["records"].splitlines():
+        for line in row["lines"].splitlines():
             found = json.loads(line)
             yield found if found["id"] is not None else found | {"id": str(position)}
             position += 1
@@ -167,21 +167,29 @@ def _room(node: dict[str, float], needs: dict[str, float]) -> int:
     return min((int(node.get(kind, 0.0) / need + 1e-9) for kind, need in needs.items() if need), default=1)
 
 
-def _records(work: Work, segments: Sequence[Segment], first: int = 0, ledger: Ledger | None = None) -> Iterator[Record]:
-    """A record for each segment, without an id where none was given; `first` is the position of the first one."""
-    for segment, record in zip(segments, work.results(segments, first, ledger=ledger), strict=True):
-        yield record | {"id": segment.id}
+class Actor:
+    """Does the work, and remembers from block to block what its utility has loaded and scored."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.scorers = scorers_of(work.configuration.utilities, Ledger())
+
+    def records(self, segments: Sequence[Segment], first: int = 0) -> Iterator[Record]:
+        """A record for each segment, without an id where none was given; `first` is the position of the first one."""
+        results = self.work.results(segments, first, scorers=self.scorers)
+        for segment, record in zip(segments, results, strict=True):
+            yield record | {"id": segment.id}
 
 
-class Rows:
-    """The actor of a Dataset: rows of segments in, rows of decisions out."""
+class Rows(Actor):
+    """Rows of segments in, rows of decisions out."""
 
     def __init__(self, work: Work, nbest: bool) -> None:
-        self.work = work
+        super().__init__(work)
         self.nbest = nbest
 
     def __call__(self, block: arrow.Table) -> arrow.Table:
-        return decisions_table(_records(self.work, [_segment(row) for row in block.to_pylist()]), self.nbest)
+        return decisions_table(self.records([_segment(row) for row in block.to_pylist()]), self.nbest)
 
 
 def _segment(row: Record) -> Segment:
@@ -192,35 +200,38 @@ def _segment(row: Record) -> Segment:
         raise InputError(f"segment {row.get('id')!r}: {error}") from error
 
 
-class Lines:
-    """The actor of files: segments as JSON in, one row for all of them out.
+class Lines(Actor):
+    """Rows of a few segments in, the decisions on them out, both as lines of JSON.
 
     Texts of all kinds and errors pass as JSON: Arrow has no lone surrogates, Ray adds pages to an error that is raised.
     """
 
-    def __init__(self, work: Work) -> None:
-        self.work = work
-
     def __call__(self, block: arrow.Table) -> arrow.Table:
-        ledger, records = Ledger(), list[str]()
-        rows = block.to_pylist()
-        segments = [Segment(**json.loads(row["segment"])) for row in rows if row["error"] is None]
-        failed = next((row["error"] for row in rows if row["error"] is not None), None)
+        return arrow.Table.from_pylist([self._decided(row) for row in block.to_pylist()], schema=LINES)
+
+    def _decided(self, row: Record) -> Record:
+        segments = [Segment(**json.loads(line)) for line in row["lines"].splitlines()]
+        decided = list[str]()
         try:
-            for record in _records(self.work, segments, rows[0]["position"], ledger):
-                records.append(json.dumps(record))
+            for record in self.records(segments, row["position"]):
+                decided.append(json.dumps(record))
         except MinriskError as error:
-            failed = _told(error)
-        row = {"records": "\n".join(records), "spent": json.dumps(asdict(ledger)), "share": rows[-1]["share"]}
-        return arrow.Table.from_pylist([row | {"error": failed}], schema=OUT)
+            row["error"] = _told(error)
+        spent = self.scorers[TARGET].ledger.taken()
+        return row | {"lines": "\n".join(decided), "spent": json.dumps(asdict(spent))}
 
 
-IN = arrow.schema(
-    [("segment", arrow.string()), ("position", arrow.int64()), ("share", arrow.float64()), ("error", arrow.string())]
+LINES = arrow.schema(
+    [
+        ("lines", arrow.string()),
+        ("position", arrow.int64()),
+        ("share", arrow.float64()),
+        ("error", arrow.string()),
+        ("spent", arrow.string()),
+    ]
 )
-OUT = arrow.schema(
-    [("records", arrow.string()), ("spent", arrow.string()), ("share", arrow.float64()), ("error", arrow.string())]
-)
+"""Rows on their way to an actor and back: a few segments, or the decisions on them; the position of the first; how much
+of the input has been read with them; what went wrong after them; what they have cost."""
 
 
 def _told(error: MinriskError) -> str:
@@ -228,19 +239,19 @@ def _told(error: MinriskError) -> str:
     return "; ".join([str(error), *getattr(error, "__notes__", ())]).encode(errors="backslashreplace").decode()
 
 
-def _segments_of(path: str, format: Format | None) -> ray.data.Dataset:
-    """The segments of files in blocks as `IN`, read where the files are."""
+def _parts_of(path: str, format: Format | None, work: Work) -> ray.data.Dataset:
+    """The segments of files as `LINES`, read where the files are."""
     filesystem, files = _listed(path)
     total = max(1, sum(file.size for file in files))
     starts = [sum(file.size for file in files[:number]) / total for number in range(len(files))]
-    parts = [
-        {"path": file.path, "name": path if len(files) == 1 else file.path, "start": start, "part": file.size / total}
+    pieces = [
+        {"path": file.path, "name": path if len(files) == 1 else file.path, "start": start, "size": file.size / total}
         for file, start in zip(files, starts, strict=True)
     ]
     here = {f"node:{ray.util.get_node_ip_address()}": 0.001} if isinstance(filesystem, fs.LocalFileSystem) else None
-    return ray.data.from_items(parts, override_num_blocks=len(parts)).map_batches(
+    return ray.data.from_items(pieces, override_num_blocks=len(pieces)).map_batches(
         _read,
-        fn_kwargs={"filesystem": filesystem, "format": format, "size": TEXT},
+        fn_kwargs={"filesystem": filesystem, "format": format, "work": work},
         batch_size=None,
         batch_format="pyarrow",
         num_cpus=0,
@@ -249,30 +260,24 @@ def _segments_of(path: str, format: Format | None) -> ray.data.Dataset:
     )
 
 
-def _read(parts: arrow.Table, filesystem: fs.FileSystem, format: Format | None, size: int) -> Iterator[arrow.Table]:
-    """The segments of each file in blocks of so many bytes."""
-    for part in parts.to_pylist():
+def _read(pieces: arrow.Table, filesystem: fs.FileSystem, format: Format | None, work: Work) -> Iterator[arrow.Table]:
+    for piece in pieces.to_pylist():
+        row = {"lines": "", "position": 0, "share": piece["start"]}
         try:
-            with filesystem.open_input_file(part["path"]) as stream:
-                yield from _blocks(part, io.BufferedReader(stream), format, size)
+            with filesystem.open_input_file(piece["path"]) as stream:
+                opened: list[Input] = []
+                segments = read_segments(piece["name"], format, None, opened.append, io.BufferedReader(stream))
+                for held, position in parts(segments, work):
+                    share = piece["start"] + piece["size"] * (opened[0].share or 0.0)
+                    row = {"lines": "\n".join(map(_line, held)), "position": position, "share": share}
+                    yield arrow.Table.from_pylist([row], schema=LINES)
         except (MinriskError, OSError) as error:
-            failed = _told(error) if isinstance(error, MinriskError) else f"{part['name']}: cannot be read: {error}"
-            row = {"position": 0, "share": part["start"], "error": failed}
-            yield arrow.Table.from_pylist([row], schema=IN)
+            failed = _told(error) if isinstance(error, MinriskError) else f"{piece['name']}: cannot be read: {error}"
+            yield arrow.Table.from_pylist([row | {"lines": "", "error": failed}], schema=LINES)
 
 
-def _blocks(part: Record, stream: io.BufferedReader, format: Format | None, size: int) -> Iterator[arrow.Table]:
-    opened: list[Input] = []
-    rows: list[Record] = []
-    for position, segment in enumerate(read_segments(part["name"], format, None, opened.append, stream)):
-        known = {name: value for name, value in asdict(segment).items() if value is not None}
-        share = part["start"] + part["part"] * (opened[0].share or 0.0)
-        rows.append({"segment": json.dumps(known), "position": position, "share": share, "error": None})
-        if sum(len(row["segment"]) for row in rows) > size:
-            yield arrow.Table.from_pylist(rows, schema=IN)
-            rows = []
-    if rows:
-        yield arrow.Table.from_pylist(rows, schema=IN)
+def _line(segment: Segment) -> str:
+    return json.dumps({name: value for name, value in asdict(segment).items() if value is not None})
 
 
 def _listed(path: str) -> tuple[fs.FileSystem, list[fs.FileInfo]]:

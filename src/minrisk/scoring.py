@@ -69,6 +69,18 @@ class Scorer:
         self._encodings = EncodingMemory()
         self._parts = [Scorer(part, Ledger(), store) for part in utility.parts] if isinstance(utility, Mixture) else []
 
+    def portion(self, asks: Asks) -> int:
+        """How many of these, from the first on, to answer at once: as many as pack well, and no more."""
+        if isinstance(self.utility, EncodedUtility):
+            costs, most = [sum(problem.shape) for problem, _ in asks], TEXTS_AT_ONCE
+        else:
+            many = isinstance(self.utility, MatrixUtility)
+            most = (
+                CELLS_AT_ONCE if many else BATCHES_AT_ONCE * getattr(self.utility, "batch_size", PairUtility.batch_size)
+            )
+            costs = [len(ask) for _, ask in asks]
+        return max(1, int(np.searchsorted(np.cumsum(costs), most, side="right")))
+
     def answer(self, asks: Asks) -> list[FloatArray]:
         """What each ask is answered with, on the metric's own scale."""
         begin = time.perf_counter()
@@ -92,11 +104,7 @@ class Scorer:
         if isinstance(self.utility, EncodedUtility):
             return [values for group in _groups(asks) for values in self._compared(self.utility, group)]
         if isinstance(self.utility, MatrixUtility):
-            answers = []
-            for problem, cells in asks:
-                with _blamed(self.utility, f"{len(cells):,} cells", problem.id):
-                    answers.append(self._of_matrix(self.utility, problem, cells))
-            return answers
+            return [self._of_matrix(self.utility, problem, cells) for problem, cells in asks]
         raise UtilityError(f"{self.utility.name!r} is no PairUtility, EncodedUtility or MatrixUtility")
 
     def _of_matrix(self, utility: MatrixUtility, problem: Problem, cells: Cells) -> FloatArray:
@@ -270,8 +278,9 @@ class EncodingMemory:
                 return
 
 
-TEXTS_AT_ONCE = 4096
-"""Texts whose encodings are needed at the same time: enough to fill batches, and a bound on memory."""
+TEXTS_AT_ONCE, BATCHES_AT_ONCE, CELLS_AT_ONCE = 4096, 8, 1 << 19
+"""What is scored before values are handed back: texts encoded, batches of pairs, cells of matrices. Enough to sort by
+length and to fill batches; a bound on memory, and on how long the first segment waits."""
 
 
 def _groups(asks: CellAsks) -> Iterator[CellAsks]:

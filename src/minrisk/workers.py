@@ -12,7 +12,7 @@ from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from minrisk.budgets import calls_allowed
 from minrisk.decoding import Work
@@ -23,6 +23,7 @@ from minrisk.scoring import Ledger, Scorer
 from minrisk.scripts import from_file, loaded
 from minrisk.store import Store
 from minrisk.types import TARGET, Segment
+from minrisk.utilities.base import EncodedUtility, MatrixUtility
 
 SEGMENTS, CALLS = 64, 2048
 """What a worker is given at a time: enough to fill the batches of a metric, little enough for all to end together."""
@@ -47,7 +48,7 @@ def results_of_workers(
     scripts = [Path(str(module.__file__)) for module in loaded()]
     with pool(workers, _prepare, scripts, _packed(work), kept, aside) as executor:
         try:
-            for results, spent in in_order(executor, _decide, _tasks(segments, work, first), AHEAD * workers):
+            for results, spent in in_order(executor, _decide, parts(segments, work, first), AHEAD * workers):
                 ledger.add(spent)
                 yield from results
         except BrokenProcessPool as error:
@@ -67,29 +68,34 @@ def _packed(work: Work) -> bytes:
         ) from error
 
 
-def _tasks(
-    segments: Iterable[Segment | Mapping[str, Any]], work: Work, first: int
-) -> Iterator[tuple[list[Segment | Mapping[str, Any]], int]]:
+Given = TypeVar("Given", bound=Segment | Mapping[str, Any])
+
+
+def parts(segments: Iterable[Given], work: Work, first: int = 0) -> Iterator[tuple[list[Given], int]]:
     """Segments, a few at a time, with the position of the first of them."""
-    held: list[Segment | Mapping[str, Any]] = []
-    calls = 0
+    held: list[Given] = []
+    cost = 0.0
     position = first
     for segment in segments:
         held.append(segment)
-        calls += _calls(segment, work)
-        if calls >= CALLS or len(held) >= min(SEGMENTS, work.window):
+        cost += _cost(segment, work)
+        if cost >= CALLS or len(held) >= min(SEGMENTS, work.window):
             yield held, position
             position += len(held)
-            held, calls = [], 0
+            held, cost = [], 0.0
     if held:
         yield held, position
 
 
-def _calls(segment: Segment | Mapping[str, Any], work: Work) -> int:
-    """About what a segment costs; a record that is none costs nothing before that is told."""
+def _cost(segment: Segment | Mapping[str, Any], work: Work) -> float:
+    """About what a segment costs, in calls; a record that is none costs nothing before that is told."""
     if not isinstance(segment, Segment):
-        return 0
-    return calls_allowed(work.configuration.budget, len(segment.hypotheses) * len(segment.columns_given))
+        return 0.0
+    rows, columns = len(segment.hypotheses), len(segment.columns_given)
+    if isinstance(work.configuration.utility, EncodedUtility):
+        return 4.0 * (rows if segment.pseudo_references is None else rows + columns)
+    calls = calls_allowed(work.configuration.budget, rows * columns)
+    return calls / 64 if isinstance(work.configuration.utility, MatrixUtility) else float(calls)
 
 
 @dataclass
