@@ -182,8 +182,8 @@ def make_small(folder: Path, source: Path, width: int, layers: int) -> Path:
     return folder
 
 
-def make_bleurt(folder: Path, texts: list[str]) -> str:
-    """A small BLEURT-20 with a vocabulary of the samples."""
+def make_bleurt(folder: Path, texts: list[str], width: int = 128, layers: int = 3, heads: int = 4) -> str:
+    """A BLEURT-20, small unless told otherwise, with a vocabulary of the texts."""
     import sentencepiece
     import torch
     from safetensors.torch import save_file
@@ -206,10 +206,10 @@ def make_bleurt(folder: Path, texts: list[str]) -> str:
     )
     shape: dict[str, Any] = {
         "vocab_size": 2100,
-        "hidden_size": 128,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 512,
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * width,
         "max_position_embeddings": 512,
     }
     torch.manual_seed(0)
@@ -220,7 +220,7 @@ def make_bleurt(folder: Path, texts: list[str]) -> str:
         for new, old in names.items():
             key = key.replace(new, old)
         state[f"bleurt.{key}"] = value.contiguous()
-    state["classifier.weight"], state["classifier.bias"] = torch.randn(1, 128), torch.zeros(1)
+    state["classifier.weight"], state["classifier.bias"] = torch.randn(1, width), torch.zeros(1)
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     settings = {**shape, "embedding_size": 64, "model_type": "bleurt", "layer_norm_eps": 1e-12}
     (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")

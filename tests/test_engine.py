@@ -11,6 +11,8 @@ import pytest
 import minrisk
 from minrisk import Ledger, Segment, decode_corpus
 from minrisk.methods.columns import Columns
+from minrisk.types import FloatArray
+from minrisk.utilities.chrf import ChrF
 from minrisk.utilities.function import Function
 
 
@@ -146,6 +148,19 @@ def test_an_error_stops_everything_and_says_where() -> None:
     assert [next(decisions).id for _ in range(3)] == ["0", "1", "2"]
     with pytest.raises(minrisk.InputError, match="segment '3': `hypotheses` is empty"):
         next(decisions)
+
+
+def test_a_matrix_that_fails_is_blamed_on_its_segment() -> None:
+    """As words of a megabyte each are for TER, which wants a table of all their places."""
+
+    class Large(ChrF):
+        def matrix(self, *texts: object, **options: object) -> FloatArray:
+            raise MemoryError("too large")
+
+    with pytest.raises(
+        minrisk.UtilityError, match=r"'chrf', 4 cells \(segment 'big' among them\): MemoryError: too lar"
+    ):
+        minrisk.decode(["a", "b"], Large(), id="big")
 
 
 @pytest.mark.parametrize("window", [0, -1])

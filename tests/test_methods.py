@@ -352,6 +352,21 @@ def test_pruning_looks_at_scored_columns_only() -> None:
     np.testing.assert_array_equal(again.utilities, first.utilities)
 
 
+@pytest.mark.parametrize("name", ["pruning", "halving"])
+def test_who_was_dropped_does_not_win(name: str) -> None:
+    """A peer's baseline took the best of all candidates, those that were pruned on a few lucky columns among them."""
+    texts = [f"text {row}" for row in range(32)]
+    dropped = 0
+    for seed in range(10):
+        utility = recorded(values=random_table(32, 32, np.random.default_rng(seed)))
+        decision = minrisk.decode(texts, utility, name, 400, seed=seed)
+        met = np.bincount([row for _, rows, _ in utility.asked for row in rows], minlength=32)
+        # A survivor's self-pair may be among the columns, and need not be scored.
+        assert met[decision.index] >= met.max() - 1
+        dropped += int((met < met.max() - 1).sum())
+    assert dropped > 50
+
+
 def test_halving_compares_on_shared_columns() -> None:
     """Severe and mild columns do not decide who stays."""
     texts = [f"text {row}" for row in range(64)]
@@ -396,6 +411,7 @@ def test_coarse_to_fine_is_exact_among_the_best_of_the_coarse_utility() -> None:
     [
         ("pruning", {"confidence": 0.0}, "`confidence` of method 'pruning' must be in"),
         ("pruning", {"growth": 1.0}, "`growth` above 1"),
+        ("pruning", {"growth": float("inf")}, "a finite `growth` above 1"),
         ("halving", {"order": "frequents"}, "did you mean 'frequent'"),
         ("coarse_to_fine", {"keep": 0}, "`keep` of method 'coarse_to_fine' must be at least 1"),
         ("coarse_to_fine", {"coarse": "chr"}, "did you mean 'chrf'"),

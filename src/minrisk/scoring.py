@@ -74,10 +74,8 @@ class Scorer:
         if isinstance(self.utility, EncodedUtility):
             costs, most = [sum(problem.shape) for problem, _ in asks], TEXTS_AT_ONCE
         else:
-            many = isinstance(self.utility, MatrixUtility)
-            most = (
-                CELLS_AT_ONCE if many else BATCHES_AT_ONCE * getattr(self.utility, "batch_size", PairUtility.batch_size)
-            )
+            pairs = BATCHES_AT_ONCE * getattr(self.utility, "batch_size", PairUtility.batch_size)
+            most = CELLS_AT_ONCE if isinstance(self.utility, MatrixUtility) else pairs
             costs = [len(ask) for _, ask in asks]
         return max(1, int(np.searchsorted(np.cumsum(costs), most, side="right")))
 
@@ -104,7 +102,11 @@ class Scorer:
         if isinstance(self.utility, EncodedUtility):
             return [values for group in _groups(asks) for values in self._compared(self.utility, group)]
         if isinstance(self.utility, MatrixUtility):
-            return [self._of_matrix(self.utility, problem, cells) for problem, cells in asks]
+            answers = []
+            for problem, cells in asks:
+                with _blamed(self.utility, f"{len(cells):,} cells", problem.id):
+                    answers.append(self._of_matrix(self.utility, problem, cells))
+            return answers
         raise UtilityError(f"{self.utility.name!r} is no PairUtility, EncodedUtility or MatrixUtility")
 
     def _of_matrix(self, utility: MatrixUtility, problem: Problem, cells: Cells) -> FloatArray:

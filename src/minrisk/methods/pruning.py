@@ -49,7 +49,7 @@ class Pruning:
         rounds = np.zeros(problem.shape[0], dtype=np.int64)
         tally, done, used = Tally(), 0, 0
         while True:
-            goal = max(self.first, int(np.ceil(done * self.growth)))
+            goal = max(self.first, math.ceil(min(done * self.growth, len(order))))
             affordable = done + (problem.budget - used) // len(alive)
             upto = min(goal, affordable, len(order))
             if upto == done:
