@@ -23,6 +23,9 @@ from minrisk.types import (
     Within,
 )
 
+LARGEST = 1e100
+"""Values are summed and squared; beyond this that would overflow."""
+
 HIGHER: Mapping[str, bool] = {TARGET: True}
 
 
@@ -116,9 +119,10 @@ class Session:
             return
         if values.shape != (len(asked),):
             raise UtilityError(f"{place} returned {values.size} values for {len(asked)} cells")
-        if np.isfinite(values).all():
+        usable = np.abs(values) < LARGEST
+        if usable.all():
             return
-        wrong = int(np.flatnonzero(~np.isfinite(values))[0])
+        wrong = int(np.flatnonzero(~usable)[0])
         if isinstance(asked, Cells):
             candidate = self.problem.candidates[asked.rows[wrong]]
             against = f"pseudo-reference {_short(self.problem.pseudo_references[asked.columns[wrong]])}"
@@ -126,7 +130,7 @@ class Session:
             candidate = self.problem.candidates[asked.rows[wrong // len(asked.weights)]]
             against = "a mixture of pseudo-references"
         raise UtilityError(
-            f"{place} returned {values[wrong]}, a finite number was expected, "
+            f"{place} returned {values[wrong]}, a finite number below {LARGEST:g} was expected, "
             f"for candidate {_short(candidate)} against {against}"
         )
 

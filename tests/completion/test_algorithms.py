@@ -177,6 +177,12 @@ def test_wrong_options_are_refused(options: dict, message: str) -> None:
         complete([1.0], [0], [0], (2, 2), **options)
 
 
+@pytest.mark.parametrize("seed", ["x", -1, 0.5])
+def test_impossible_seeds_are_refused(seed: object) -> None:
+    with pytest.raises(InputError, match="`seed` must be a whole number of at least 0 or a NumPy generator"):
+        complete([1.0], [0], [0], (2, 2), seed=seed)  # type: ignore[arg-type]
+
+
 def test_nothing_known_is_refused() -> None:
     with pytest.raises(InputError, match="no cell is known"):
         complete([], [], [], (2, 2))

@@ -86,11 +86,15 @@ def completion(
 ) -> Completion:
     """`complete`, with how the result came about; the objective is that of the values as they were fitted."""
     chosen = _configured(algorithm, options)
+    try:
+        rng = np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`seed` must be a whole number of at least 0 or a NumPy generator, got {seed!r}") from error
     if not len(observed):
         raise InputError("a matrix of which no cell is known cannot be completed; give at least one value")
     scale = _root_mean_square(observed.values) if scaled else 1.0
     fitted = reflected(observed) if mirrored else observed
-    result = chosen(fitted.with_values(fitted.values / scale), np.random.default_rng(seed), **options)
+    result = chosen(fitted.with_values(fitted.values / scale), rng, **options)
     matrix = result.matrix * scale
     uncertainty = None if result.uncertainty is None else result.uncertainty * scale
     if keep_observed:
