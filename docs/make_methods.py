@@ -25,7 +25,9 @@ option, `minrisk.method(NAME, option=value)` configures one in Python.
 Kinds: **exact** scores all it needs; **sampling** chooses cells once, **adaptive** by the values it has seen;
 **reference-free** compares with nothing. All keep the [promises](principles.md) unless the text says otherwise, and
 take the same weights: how often a text was sampled, or model probabilities (model-based MBR, Jinnai et al. 2024) with
-`--weights logprob`.
+`--weights logprob`. `--nbest K` lists the K best; `--selection diverse` (Jinnai et al. 2024) takes K that are good and
+differ, `--selection medoids` K that stand for all samples, each by a `--similarity` of its own. A mixture of metrics, such as
+`0.7*chrf + 0.3*bleu`, is a utility, not a method.
 
 | name | kind | in a line |
 | --- | --- | --- |

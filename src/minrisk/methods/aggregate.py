@@ -23,8 +23,8 @@ class Aggregate:
     groups  average in this many random groups, and average the values; as many as the budget allows at most
 
     Needs a utility that can fold pseudo-references (expected n-gram counts, mean embeddings). The value against an
-    average is not the average value, and the average holds the candidate itself: a full budget is full MBR only with
-    as many groups as there are pseudo-references, and self-pairs do steer.
+    average is not the average value, but for a table of values, and the average holds the candidate itself: a full
+    budget is full MBR only with as many groups as there are pseudo-references, and self-pairs do steer.
     """
 
     kind: ClassVar[str] = "sampling"
