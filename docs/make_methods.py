@@ -26,8 +26,8 @@ Kinds: **exact** scores all it needs; **sampling** chooses cells once, **adaptiv
 **reference-free** compares with nothing. All keep the [promises](principles.md) unless the text says otherwise, and
 take the same weights: how often a text was sampled, or model probabilities (model-based MBR, Jinnai et al. 2024) with
 `--weights logprob`. `--nbest K` lists the K best; `--selection diverse` (Jinnai et al. 2024) takes K that are good and
-differ, `--selection medoids` K that stand for all samples, each by a `--similarity` of its own. A mixture of metrics, such as
-`0.7*chrf + 0.3*bleu`, is a utility, not a method.
+differ, `--selection medoids` K that stand for all samples, each by a `--similarity` of its own. A mixture of metrics,
+such as `0.7*chrf + 0.3*bleu`, is a utility, not a method.
 
 | name | kind | in a line |
 | --- | --- | --- |
