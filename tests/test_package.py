@@ -31,6 +31,7 @@ LAYERS = (
     {"engine"},
     {"decoding", "workers", "evaluation"},
     {"selection", "formats"},
+    {"unfinished"},
     {"testing", "study", "generation", "datasets", "planning", "ray"},
     {"cli"},
     {"__main__", "__init__"},

@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
@@ -318,9 +318,14 @@ def record_of(decision: Decision, nbest: int | Sequence[Choice] = 0) -> dict[str
 
 
 def write_jsonl(records: Iterable[dict[str, Any]], file: IO[bytes]) -> None:
-    """One JSON object a line, UTF-8; a lone surrogate is written as its JSON escape."""
+    """One JSON object a line, UTF-8."""
     for record in records:
-        file.write(json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n")
+        file.write(json_line(record))
+
+
+def json_line(record: Mapping[str, Any]) -> bytes:
+    """An object as a line of JSON; a lone surrogate is written as its JSON escape."""
+    return json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def write_text(texts: Iterable[str], file: IO[bytes]) -> None:
@@ -368,7 +373,7 @@ def open_output(path: str | Path) -> Iterator[IO[bytes]]:
         yield output
         output.flush()
         return
-    if not _replaceable(path):
+    if not replaceable(path):
         with _opened(Path(path), "wb", path) as device:
             yield device
         return
@@ -389,7 +394,7 @@ def open_output(path: str | Path) -> Iterator[IO[bytes]]:
         unfinished.unlink(missing_ok=True)
 
 
-def _replaceable(path: str | Path) -> bool:
+def replaceable(path: str | Path) -> bool:
     """Whether this is a regular file or none yet; not a device, nor a pipe such as /dev/stdout or `>(...)` may be."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)

@@ -16,7 +16,7 @@ def from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise FileNotFoundError("no such file")
     # Helper modules may lie beside a script, as they may for `python script.py`.
-    sys.path.insert(0, str(path.parent))
+    sys.path.insert(0, str(path.parent.resolve()))
     specification = importlib.util.spec_from_file_location(f"{SCRIPT}{path.stem}", path)
     assert specification is not None
     assert specification.loader is not None

@@ -115,7 +115,8 @@ class TestBadSamples:
         for target in ("out.jsonl", "out.jsonl.gz", "old.jsonl"):
             Path("old.jsonl").write_text("before")
             refused(run(*DECODE, "--window", "1", "-o", target, *arguments), message)
-            assert not [name for name in os.listdir() if "out" in name]
+            assert not [name for name in os.listdir() if "out" in name and not name.endswith(".partial")]
+            assert len(Path(f"{target}.partial").read_text().splitlines()) == 1 + len(SEGMENTS)
             assert Path("old.jsonl").read_text() == "before"
 
     def test_a_utility_that_fails_halfway(self, run: Run) -> None:

@@ -39,6 +39,12 @@ def check(options: argparse.Namespace) -> None:
             if getattr(options, name) is not None:
                 raise InputError(f"--{name.replace('_', '-')} goes with --engine ray")
         return
+    if options.store is not None:
+        raise InputError("--store goes with --engine local: a store is a file of one machine")
+    if options.restart:
+        raise InputError("--restart goes with --engine local; Ray itself repeats what is lost")
+    if options.workers > 1:
+        raise InputError("--workers goes with --engine local; on a cluster, --replicas does")
     if options.samples == "-":
         raise InputError("--engine ray reads files, which it can read again if a machine is lost, not standard input")
     if options.input_format == "text" or options.num_candidates:

@@ -6,8 +6,8 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext, redirect_stdout
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from minrisk.formats import TextLayout
     from minrisk.scoring import Ledger
     from minrisk.types import Decision, Method
+    from minrisk.unfinished import Decisions
 
 
 RECORD = """\
@@ -66,14 +67,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     samples.add_argument(
         "--window", type=count, default=256, metavar="SEGMENTS", help="worked on at once (default: 256)"
     )
+    _add_scale_arguments(parser.add_argument_group("scale"))
     cluster.add_arguments(parser.add_argument_group("more than one machine"))
+
+
+def _add_scale_arguments(scale: argparse._ArgumentGroup) -> None:
+    scale.add_argument(
+        "--store", metavar="FILE", help="what the metric says is kept there, and never asked for again (made if needed)"
+    )
+    scale.add_argument(
+        "--store-all", action="store_true", help="there, also keep metrics as fast as the store itself, such as chrf"
+    )
+    scale.add_argument(
+        "--workers", type=count, default=1, metavar="N", help="processes, for metrics that keep a CPU busy (default: 1)"
+    )
+    scale.add_argument("--restart", action="store_true", help="do not go on from an earlier run's OUT.partial")
 
 
 def run(options: argparse.Namespace) -> None:
     """Read, decode, write; a progress bar on a terminal, a summary at the end."""
     from minrisk.cli.callables import named_utility
     from minrisk.cli.progress import Progress
-    from minrisk.formats import open_output, write_jsonl, write_parquet, write_text
+    from minrisk.formats import open_output, replaceable
     from minrisk.scoring import Ledger
 
     begin = time.perf_counter()
@@ -85,46 +100,96 @@ def run(options: argparse.Namespace) -> None:
     ledger = Ledger()
     to_pipe = options.output == "-"
     visible = not options.quiet and not (to_pipe and sys.stdout is not None and sys.stdout.isatty())
+    progress = Progress(ledger, configuration.budget, visible)
     ray = options.engine == "ray"
-    with (
-        cluster.open_output(options.output) if ray else open_output(options.output) as file,
-        redirect_stdout(sys.stderr),  # What a utility prints must not get between the decisions.
-        Progress(ledger, configuration.budget, visible) as progress,
-    ):
-        decoded = cluster.records if ray else _records
-        records = decoded(options, configuration, _recorder(options), progress, ledger)
-        flushed = _flushed(records, file) if to_pipe else records
-        if format == "parquet":
-            write_parquet(flushed, file, bool(options.nbest))
-        elif format == "text":
-            write_text((record["selected"] for record in flushed), file)
-        else:
-            write_jsonl(flushed, file)
+    decoded = partial(
+        cluster.records if ray else _records, options, configuration, _recorder(options), progress, ledger
+    )
+    # What a utility prints must not get between the decisions.
+    if not ray and not to_pipe and replaceable(options.output):
+        with redirect_stdout(sys.stderr), progress:
+            _to_file(options, format, configuration, decoded)
+    else:
+        opened = cluster.open_output(options.output) if ray else open_output(options.output)
+        with opened as file, redirect_stdout(sys.stderr), progress:
+            _write(options, format, _flushed(decoded(), file) if to_pipe else decoded(), file)
     if not options.quiet:
-        print(_summary(ledger, time.perf_counter() - begin), file=sys.stderr)
+        print(_summary(ledger, time.perf_counter() - begin, options.workers), file=sys.stderr)
     if options.signature:
         print(configuration.signature(), file=sys.stderr)
 
 
+def _to_file(
+    options: argparse.Namespace,
+    format: str,
+    configuration: Configuration,
+    decoded: Callable[[Decisions], Iterator[dict[str, Any]]],
+) -> None:
+    """Decide what an earlier run of the same command has not decided, and write all of it."""
+    from minrisk.errors import MinriskError
+    from minrisk.formats import open_output
+    from minrisk.unfinished import Decisions
+
+    with Decisions(options.output, _settings(options, configuration), options.restart) as decisions:
+        kept = f"what is decided is kept in {decisions.partial}; the same command goes on from there"
+        if decisions.done and not options.quiet:
+            print(f"minrisk: going on after {decisions.done:,} segments that are decided", file=sys.stderr)
+        try:
+            for record in decoded(decisions):
+                decisions.add(record)
+            with open_output(options.output) as file:
+                _write(options, format, decisions.records(), file)
+        except MinriskError as error:
+            if not decisions.empty:
+                error.add_note(kept)
+            raise
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(*([] if decisions.empty else [kept])) from None
+        decisions.drop()
+
+
+def _settings(options: argparse.Namespace, configuration: Configuration) -> dict[str, Any]:
+    """What decides the records."""
+    chosen = {name: getattr(options, name) for name in ("nbest", "selection", "penalty")}
+    similar = None if options.similarity is None else options.similarity.signature()
+    return {"signature": configuration.signature(), "similarity": similar, **chosen}
+
+
+def _write(options: argparse.Namespace, format: str, records: Iterator[dict[str, Any]], file: IO[bytes]) -> None:
+    from minrisk.formats import write_jsonl, write_parquet, write_text
+
+    if format == "parquet":
+        write_parquet(records, file, bool(options.nbest))
+    elif format == "text":
+        write_text((record["selected"] for record in records), file)
+    else:
+        write_jsonl(records, file)
+
+
 def _records(
-    options: argparse.Namespace, configuration: Configuration, record: Recorder, progress: Progress, ledger: Ledger
+    options: argparse.Namespace,
+    configuration: Configuration,
+    record: Recorder,
+    progress: Progress,
+    ledger: Ledger,
+    decisions: Decisions | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The records of decisions that are made in this process."""
-    from minrisk.decoding import decode_corpus
+    """The records of decisions that are made on this machine, without those that there are already."""
+    from minrisk.decoding import Work, decided
     from minrisk.formats import read_segments
+    from minrisk.store import Store
 
     segments = read_segments(options.samples, options.input_format, text_layout(options), progress.opened)
-    decisions = decode_corpus(
-        progress.follow(segments),
-        configuration.utility,
-        configuration.method,
-        configuration.budget,
-        weights=configuration.weights,
-        seed=configuration.seed,
-        window=options.window,
-        ledger=ledger,
-    )
-    return map(record, decisions)
+    missing = segments if decisions is None else decisions.missing(segments)
+    with nullcontext() if options.store is None else Store(options.store, matrix=options.store_all) as store:
+        yield from decided(
+            progress.follow(missing),
+            Work(configuration, record, options.window),
+            store=store,
+            workers=options.workers,
+            ledger=ledger,
+            first=0 if decisions is None else decisions.done,
+        )
 
 
 def _recorder(options: argparse.Namespace) -> Recorder:
@@ -160,6 +225,10 @@ def _checked_format(options: argparse.Namespace, layout: TextLayout) -> str:
         if options.selection == "best" and getattr(options, name) is not None:
             raise InputError(f"--{name} goes with --selection diverse or medoids")
     cluster.check(options)
+    if options.store_all and options.store is None:
+        raise InputError("--store-all goes with --store FILE")
+    if options.store is not None and os.path.realpath(options.store) == os.path.realpath(options.output):
+        raise InputError(f"{options.output}: is the store; the output must have another name")
     for path in (options.samples, *layout.files):
         if os.path.isfile(options.output) and os.path.exists(path) and os.path.samefile(options.output, path):
             raise InputError(f"{options.output}: is read from; the output must have another name")
@@ -198,12 +267,17 @@ def _flushed(records: Iterable[dict[str, Any]], file: IO[bytes]) -> Iterator[dic
         file.flush()
 
 
-def _summary(ledger: Ledger, seconds: float) -> str:
-    other = max(0.0, seconds - ledger.seconds_scoring - ledger.seconds_planning)
-    reused = ledger.calls - ledger.scored
+def _summary(ledger: Ledger, seconds: float, workers: int) -> str:
+    other = seconds - ledger.seconds_scoring - ledger.seconds_planning
+    reused = ledger.calls - ledger.scored - ledger.found
+    parts = [
+        f"{100 * ledger.share:.3g} % of full MBR",
+        *([f"{ledger.found:,} of them found in the store"] if ledger.found else []),
+        *([f"{reused:,} of them reused"] if reused else []),
+    ]
     return (
         f"{ledger.segments:,} segment{'s' if ledger.segments != 1 else ''}, {ledger.calls:,} calls of {ledger.cells:,} "
-        f"({100 * ledger.share:.3g} % of full MBR{f', {reused:,} of them reused' if reused else ''}); "
-        f"{seconds:.2f} s: scoring {ledger.seconds_scoring:.2f}, methods {ledger.seconds_planning:.2f}, "
-        f"reading, writing and start {other:.2f}"
+        f"({', '.join(parts)}); "
+        f"{seconds:.2f} s: scoring {ledger.seconds_scoring:.2f}, methods {ledger.seconds_planning:.2f}"
+        + (f", reading, writing and start {max(0.0, other):.2f}" if workers == 1 else f" in all {workers} workers")
     )
