@@ -166,7 +166,8 @@ def print_recovery() -> None:
         error = np.linalg.norm(result.matrix - matrix) / np.linalg.norm(matrix)
         shown = ", ".join(f"{name} {value:g}" for name, value in options.items())
         print(f"| {algorithm} | {shown} | {error:.1e} | {result.iterations} | {result.converged} |")
-    print()
+    print("\nbpmf is a mean over draws around the matrix, no solution of an equation. mmmf knows grades only, and")
+    print("additive no products of rows and columns: neither is meant to recover a matrix.\n")
 
 
 Completer = Callable[[Observed], np.ndarray]
