@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from minrisk.cli.main import parser
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
@@ -21,6 +24,17 @@ def test_the_methods_page_is_up_to_date() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_are_understood(page: Path) -> None:
+    """Every line of `minrisk ...` in a block; `...`, redirections and what comes after a pipe are left out."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = "".join(block for language, block in blocks if language in ("", "sh", "bash")).replace("\\\n", " ")
+    for line in re.findall(r"(?:^|\| )minrisk ([a-z].*)$", text, flags=re.MULTILINE):
+        command = re.split(r" [|>;&]", line)[0]
+        if "..." not in command:
+            parser().parse_args(shlex.split(command, comments=True))
 
 
 def test_the_first_python_example_of_the_readme_runs(tmp_path: Path) -> None:
