@@ -181,6 +181,10 @@ def test_the_table_is_drawn(samples: str, capsys: pytest.CaptureFixture[str]) ->
         (["SAMPLES", "--price-per-1k-tokens", "2"], "needs --tokenizer"),
         (["SAMPLES", "--tokenizer", "characters/x"], "a number above zero is needed"),
         (["SAMPLES", "--calls-per-second", "-1"], "`calls_per_second` must be above zero, got -1.0"),
+        (["SAMPLES", "--tokens-per-call", "-5"], "`tokens_per_call` must be zero or more, got -5"),
+        (["SAMPLES", "--encodes-per-second", "5"], "utility 'chrf' does not encode texts"),
+        (["SAMPLES", "--measure", "--encodes-per-second", "5"], "do not go with it"),
+        (["--segments", "5", "--candidates", "9000"], "segment '0': has 9,000 x 9,000 cells, too many to rehearse"),
         (["nowhere.jsonl"], "cannot be read"),
     ],
 )

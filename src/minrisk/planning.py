@@ -28,8 +28,10 @@ from minrisk.utilities import UTILITIES
 from minrisk.utilities.base import EncodedUtility, MatrixUtility, QualityUtility, Utility
 
 BUDGETS = ("1/64", "1/32", "1/16", "1/8", "1/4", "1/2")
-REHEARSED_SEGMENTS, REHEARSED_CELLS = 16, 1 << 20
+REHEARSED_SEGMENTS, REHEARSED_CELLS = 64, 1 << 20
 """What is rehearsed at most, of the segments that were read; two segments at least."""
+LARGEST_SEGMENT = 1 << 26
+"""Cells of a segment that can be rehearsed: their values are held."""
 NOT_PLANNED = {"exact", "reference-free"}
 """Kinds of methods that are no way of saving calls; full MBR alone is shown, to compare with."""
 SECONDS_MEASURED = 1.0
@@ -73,8 +75,9 @@ class Rates:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > -(name == "tokens_per_call")):
-                raise InputError(f"`{name}` must be above zero, got {value}")
+            least = "zero or more" if name == "tokens_per_call" else "above zero"
+            if value is not None and not (math.isfinite(value) and value > -(least == "zero or more")):
+                raise InputError(f"`{name}` must be {least}, got {value}")
 
     @property
     def timed(self) -> bool:
@@ -201,6 +204,8 @@ def plan(
     weights: str = "multiplicity",
 ) -> tuple[list[Row], dict[str, str]]:
     """A row for full MBR and for each method on each budget; and why methods are left out, by name."""
+    if rates.encodes_per_second is not None and not isinstance(utility, EncodedUtility):
+        raise InputError(f"utility {utility.name!r} does not encode texts; calls per second are its speed")
     if rates.price_per_hour is not None and not rates.timed:
         raise InputError("a price per hour needs a speed: calls or encodes per second, or a known hardware")
     for budget in budgets:
@@ -345,7 +350,13 @@ def _can(utility: Utility, of_pairs: str, of_encodings: str) -> bool:
 
 def _problem(segment: Segment, utility: Utility, position: int, weights: str = "multiplicity") -> Problem:
     try:
-        return problem_of(segment, utility, Fraction(1), weights, position)
+        problem = problem_of(segment, utility, Fraction(1), weights, position)
+        if problem.size > LARGEST_SEGMENT:
+            raise InputError(
+                f"has {problem.shape[0]:,} x {problem.shape[1]:,} cells, too many to rehearse methods on; "
+                f"plan with {math.isqrt(LARGEST_SEGMENT):,} candidates at most"
+            )
+        return problem
     except InputError as error:
         raise InputError(f"segment {segment.id or str(position)!r}: {error}") from error
 

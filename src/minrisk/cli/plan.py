@@ -111,6 +111,8 @@ def _rates(options: argparse.Namespace) -> Rates:
     if options.price_per_1k_tokens is not None and options.tokenizer is None:
         raise InputError("--price-per-1k-tokens needs --tokenizer FOLDER, or --tokenizer characters/4 as a guess")
     calls_per_second, devices = options.calls_per_second, options.devices
+    if options.measure and (calls_per_second, options.encodes_per_second) != (None, None):
+        raise InputError("--measure tells the speed; --calls-per-second and --encodes-per-second do not go with it")
     if options.hardware is not None:
         if options.hardware not in HARDWARE:
             raise unknown_name("hardware", options.hardware, HARDWARE)
@@ -188,6 +190,8 @@ def _survey(options: argparse.Namespace, utility: Utility) -> Survey:
 
 def _print_facts(options: argparse.Namespace, found: Survey, rates: Rates) -> None:
     """What was found, beside the table."""
+    from minrisk.planning import HARDWARE
+
     read = len(found.rows)
     about = "" if found.segments == read or options.segments else "about "
     print(
@@ -197,7 +201,8 @@ def _print_facts(options: argparse.Namespace, found: Survey, rates: Rates) -> No
         file=sys.stderr,
     )
     if rates.calls_per_second is not None:
-        print(f"{rates.devices:,} x {rates.calls_per_second:,.4g} calls a second", file=sys.stderr)
+        known = f" ({HARDWARE[options.hardware].what})" if options.hardware else ""
+        print(f"{rates.devices:,} x {rates.calls_per_second:,.4g} calls a second{known}", file=sys.stderr)
 
 
 def _columns(rows: Sequence[Row]) -> list[str]:
