@@ -23,7 +23,11 @@ def from_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     # Dataclasses, and processes that are sent an object, look their module up by its name.
     sys.modules[specification.name] = module
-    specification.loader.exec_module(module)
+    try:
+        specification.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[specification.name]
+        raise
     return module
 
 

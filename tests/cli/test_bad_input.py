@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from cli.support import SEGMENTS, Run, refused, write_lines
 
+from minrisk.scripts import loaded
+
 DECODE = ("decode", "samples.jsonl")
 DIVERSE = ("--nbest", "2", "--selection", "diverse")
 BAD_ARGUMENTS = [
@@ -135,3 +137,10 @@ class TestBadSamples:
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         Path("samples.parquet").write_bytes(b"PAR1")
         refused(run("decode", "samples.parquet"), r"pip install 'minrisk\[parquet\]'$")
+
+
+@pytest.mark.parametrize("script", ["broken.py", "exits.py"])
+def test_a_script_that_fails_leaves_no_module(run: Run, script: str) -> None:
+    """Worker processes load the modules that this process has loaded."""
+    refused(run(*DECODE, "--utility", f"{script}:score"), "cannot import")
+    assert not any(Path(str(module.__file__)).name == script for module in loaded())

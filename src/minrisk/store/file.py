@@ -44,7 +44,7 @@ def connected(path: Path, create: bool) -> sqlite3.Connection:
     elif not create:
         raise StoreError(f"{path}: there is no such store")
     with told(path):
-        connection = sqlite3.connect(path, PATIENCE, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         try:
             if not size:
                 _make(connection)
@@ -62,7 +62,7 @@ def _check(path: Path, size: int) -> None:
     SQLite itself reads the header: whoever else closes a file makes this process lose its locks on it.
     """
     with told(path):
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", PATIENCE, uri=True)
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", timeout=PATIENCE, uri=True)
         try:
             found = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in HEADER}
         finally:
