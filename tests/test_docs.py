@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 import subprocess
@@ -10,10 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from minrisk.cli.decode import RECORD
 from minrisk.cli.main import parser
+from minrisk.types import Segment
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
+
+
+def test_the_page_of_formats_and_the_help_name_every_field() -> None:
+    page = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    for field in dataclasses.fields(Segment):
+        assert f"| `{field.name}`" in page
+        assert f'"{field.name}": ' in RECORD
 
 
 def test_the_methods_page_is_up_to_date() -> None:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 RECORD = """\
 A line of JSON Lines, or a row of Parquet, is a segment; only `hypotheses` is needed:
   {"id": "news-1", "source": "...", "hypotheses": ["...", "..."], "logprobs": [-3.2, -4.1],
-   "pseudo_references": ["...", "...", "..."], "pseudo_reference_logprobs": [-2.9, -3.3, -5.0]}
+   "pseudo_references": ["...", "...", "..."], "pseudo_reference_logprobs": [-2.9, -3.3, -5.0],
+   "weights": [2, 1, 1], "scores": [0.71, 0.83], "reference": "..."}
 """
 SELECTING = ("similarity", "penalty")
 """Options of `minrisk.select` that are options here."""
