@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
-from minrisk.cli import catalogue, data, decode, evaluate, generate, plan, study, translate
+from minrisk.cli import catalogue, data, decode, evaluate, generate, plan, store, study, translate
 from minrisk.errors import InputError, MinriskError, unknown_name
 from minrisk.version import __version__
 
@@ -30,6 +30,7 @@ COMMANDS: dict[str, Command] = {
     "generate": generate,
     "translate": translate,
     "data": data,
+    "store": store,
     "study": study,
     "methods": catalogue.METHODS_COMMAND,
     "utilities": catalogue.UTILITIES_COMMAND,

@@ -11,7 +11,10 @@ from minrisk.errors import StoreError
 
 APPLICATION, VERSION = 0x6D726B73, 1
 """Stand in the header of the file; SQLite keeps both for its users."""
-HEADER = ("application_id", "user_version", "page_count", "page_size")
+FOREIGN = "is not a score store; the store must have a file of its own"
+REPAIR = "restore a copy, or move it"
+CHECKED = 1 << 30
+"""Bytes of a file whose structure is checked whole when it is opened; values have checksums in any."""
 PATIENCE = 120.0
 """Seconds to wait for another process that writes."""
 SCHEMA = f"""
@@ -57,25 +60,42 @@ def connected(path: Path, create: bool) -> sqlite3.Connection:
 
 
 def _check(path: Path, size: int) -> None:
-    """Refuse what is no store, without a byte written.
+    """Refuse what is no store, or not sound, without a byte written.
 
-    SQLite itself reads the header: whoever else closes a file makes this process lose its locks on it.
+    SQLite itself reads: whoever else closes a file makes this process lose its locks on it. Where no other process has
+    the file open, it is told that nothing will change, so that it puts no files beside this one.
     """
+    if path.is_dir():
+        raise StoreError(f"{path}: is a directory; a store is a file")
+    alone = not _in_use(path)
+    try:
+        _read_header(path, size, "mode=ro&immutable=1" if alone else "mode=ro")
+    except StoreError:
+        if not alone or not _in_use(path):
+            raise
+        _read_header(path, size, "mode=ro")  # Something did change: another process has come.
+
+
+def _in_use(path: Path) -> bool:
+    return any(Path(f"{path}{suffix}").exists() for suffix in ("-wal", "-shm", "-journal"))
+
+
+def _read_header(path: Path, size: int, mode: str) -> None:
     with told(path):
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", timeout=PATIENCE, uri=True)
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", timeout=PATIENCE, uri=True)
         try:
-            found = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in HEADER}
+            application, version = (
+                connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+            )
+            if application != APPLICATION:
+                raise StoreError(f"{path}: {FOREIGN}")
+            if version != VERSION:
+                raise StoreError(f"{path}: is a score store of version {version}, {VERSION} is expected here")
+            sound = connection.execute("PRAGMA quick_check(1)").fetchone()[0] if size <= CHECKED else "ok"
         finally:
             connection.close()
-    if found["application_id"] != APPLICATION:
-        raise StoreError(f"{path}: is not a score store; the store must have a file of its own")
-    if found["user_version"] != VERSION:
-        raise StoreError(f"{path}: is a score store of version {found['user_version']}, {VERSION} is expected here")
-    expected = found["page_count"] * found["page_size"]
-    # Where writes were interrupted, SQLite completes them from these files.
-    waiting = any(Path(f"{path}{suffix}").exists() for suffix in ("-wal", "-journal"))
-    if size < expected and not waiting:
-        raise StoreError(f"{path}: is damaged: cut off at {size} of {expected} bytes; restore a copy, or move it")
+    if sound != "ok":
+        raise StoreError(f"{path}: is damaged ({' '.join(sound.split())}); {REPAIR}")
 
 
 def _make(connection: sqlite3.Connection) -> None:
@@ -96,7 +116,7 @@ def told(path: Path) -> Iterator[None]:
         said = str(error)
         kept = "what was scored before is kept, and the same command goes on from it"
         if "not a database" in said:
-            what = "is not a score store; the store must have a file of its own"
+            what = FOREIGN
         elif "full" in said or "disk I/O" in said:
             what = f"cannot be written ({said}): free some space; {kept}"
         elif "locked" in said:
@@ -104,7 +124,7 @@ def told(path: Path) -> Iterator[None]:
         elif "readonly" in said or "unable to open" in said:
             what = f"cannot be opened for writing ({said})"
         else:
-            what = f"is damaged ({said}); see `minrisk store verify`, restore a copy, or move it"
+            what = f"is damaged ({said}); see `minrisk store verify`, {REPAIR}"
         raise StoreError(f"{path}: {what}") from error
 
 

@@ -8,10 +8,11 @@ the rows when the store is next read: neighbours of a batch are scattered over r
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,12 +75,18 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file; what is logged was safe before."""
+        """Put the file in order and close it; what was scored has been safe before."""
+        with suppress(StoreError, sqlite3.ProgrammingError):
+            self.fold()
         self.connection.close()
+
+    def identity(self, utility: Utility) -> str:
+        """What tells the values of a utility from any other's."""
+        return identity_of(utility, self._file_digest)
 
     def shelf(self, utility: Utility) -> Shelf:
         """The part of the store that belongs to a utility."""
-        identity = identity_of(utility, self._file_digest)
+        identity = self.identity(utility)
         today = datetime.now(UTC).date().isoformat()
         with self.writing():
             self.connection.execute(
@@ -174,7 +181,7 @@ class Store:
                 return
         with self.writing():
             blobs = self.connection.execute("SELECT packed FROM log ORDER BY number").fetchall()
-            self._merge(np.frombuffer(b"".join(self._opened(blob, 0) for (blob,) in blobs), LOGGED))
+            self._merge(np.frombuffer(b"".join(self.opened(blob, 0) for (blob,) in blobs), LOGGED))
             self.connection.execute("DELETE FROM log")
 
     def _merge(self, logged: NDArray[np.void]) -> None:
@@ -212,19 +219,24 @@ class Store:
             for row, blob in self.connection.execute(query, (int(run[0]), int(run[-1]))):
                 if (place := wanted.get(row)) is not None:
                     places.append(place)
-                    blobs.append(self._opened(blob, row))
+                    blobs.append(self.opened(blob, row))
         cells = np.frombuffer(b"".join(blobs), CELL)
         counts = [len(blob) // CELL.itemsize for blob in blobs]
         keys = np.repeat(np.array(places, dtype=np.int64), counts) << 32 | cells["reference"].astype(np.int64)
         return keys, cells["value"].astype(np.float64)
 
-    def _opened(self, blob: Any, row: int) -> bytes:
-        data = bytes(blob)[CHECK:]
-        if bytes(blob)[:CHECK] != _checksum(data, row):
+    def opened(self, blob: Any, row: int) -> bytes:
+        """What is packed in a blob, which must be whole."""
+        if not self.whole(blob, row):
             raise StoreError(
                 f"{self.path}: is damaged: a checksum is wrong; see `minrisk store verify`, restore a copy, or move it"
             )
-        return data
+        return bytes(blob)[CHECK:]
+
+    @staticmethod
+    def whole(blob: Any, row: int) -> bool:
+        """Whether a blob is as it was written, and where it was written."""
+        return isinstance(blob, bytes) and blob[:CHECK] == _checksum(blob[CHECK:], row)
 
 
 class Shelf:
