@@ -30,6 +30,12 @@ def test_the_methods_page_is_up_to_date() -> None:
     subprocess.run([sys.executable, str(ROOT / "docs" / "make_methods.py"), "--check"], check=True)
 
 
+def test_the_readme_links_every_page() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    parts = {"methods-measured.md"}  # of docs/methods.md
+    assert [page.name for page in (ROOT / "docs").glob("*.md") if f"(docs/{page.name})" not in readme] == sorted(parts)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
