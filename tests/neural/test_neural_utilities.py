@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +224,26 @@ def test_replicas_share_the_work_and_give_the_same() -> None:
         one = tiny(name, name)
         given = CANDIDATES, REFERENCES, SOURCES
         np.testing.assert_allclose(two.score(*given), one.score(*given), atol=1e-5)
+
+
+@pytest.mark.parametrize("old", ["settings", "format"])
+def test_checkpoints_of_old_trainers(old: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(GOLDEN / "comet", folder)
+    shutil.copytree(GOLDEN / "xlmr", tmp_path / "xlmr")
+    path = folder / "checkpoints" / "model.ckpt"
+    content = torch.load(path, weights_only=True)
+    if old == "settings":
+        content["hyper_parameters"] = argparse.Namespace(**content["hyper_parameters"])
+    torch.save(content, path, _use_new_zipfile_serialization=old == "settings")
+    given = CANDIDATES, REFERENCES, SOURCES
+    found = minrisk.utility("comet", model=str(folder), device="cpu").score(*given)
+    np.testing.assert_array_equal(found, tiny("comet", "comet").score(*given))
+
+
+def test_a_broken_checkpoint_is_told_in_one_line(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "comet", tmp_path / "model")
+    (tmp_path / "model" / "checkpoints" / "model.ckpt").write_bytes(b"<html>")
+    with pytest.raises(minrisk.InputError, match=r"model.ckpt' cannot be read") as caught:
+        minrisk.utility("comet", model=str(tmp_path / "model"), device="cpu").score(["a"], ["b"], ["c"])
+    assert "\n" not in str(caught.value)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
+import zipfile
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -211,7 +214,6 @@ def sparsemax(scores: Any) -> Any:
 
 def _contents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings and weights of a checkpoint."""
-    torch = package("torch")
     path = folder / "hparams.yaml"
     if not path.is_file():
         path = folder / "config.json"
@@ -226,10 +228,24 @@ def _contents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not checkpoint.is_file():
         raise InputError(f"model folder {str(folder)!r} has no checkpoints/model.ckpt")
     try:
-        found = torch.load(checkpoint, map_location="cpu", weights_only=True, mmap=True)
-        return settings, found["state_dict"]
+        return settings, _weights(checkpoint)["state_dict"]
     except Exception as error:
         raise InputError(f"{str(checkpoint)!r} cannot be read: {' '.join(str(error).split())[:300]}") from error
+
+
+def _weights(path: Path) -> dict[str, Any]:
+    """What torch saved, without running code of the file's."""
+    torch = package("torch")
+    options = {"map_location": "cpu", "weights_only": True}
+    if not zipfile.is_zipfile(path):  # From before torch 1.6: such files cannot be mapped into memory.
+        return dict(torch.load(path, **options))
+    try:
+        return dict(torch.load(path, mmap=True, **options))
+    except pickle.UnpicklingError:
+        # Settings of old trainers are of classes that may not be here. Nothing reads them: plain dictionaries will do.
+        names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+        with torch.serialization.safe_globals([(OrderedDict, name) for name in names]):
+            return dict(torch.load(path, mmap=True, **options))
 
 
 def _of_encoder(key: str) -> bool:
