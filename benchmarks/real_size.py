@@ -4,6 +4,8 @@
 
 Speed does not depend on the values of weights. Texts are about 22 tokens long, all different. "full" is one matrix of
 all texts against all, "1/16" the cells that PMBR would score of it, both with encodes.
+
+With --memory, it counts the weights of the real models instead, which takes no memory.
 """
 
 from __future__ import annotations
@@ -57,6 +59,47 @@ def metricx(folder: Path, _: list[str]) -> dict[str, Any]:
 MODELS: dict[str, Callable[[Path, list[str]], dict[str, Any]]] = {"comet": comet, "bleurt": bleurt, "metricx": metricx}
 
 
+LARGE = {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16, "max_position_embeddings": 514}
+XL = {"vocab_size": 250880, "num_attention_heads": 32, "max_position_embeddings": 514}
+DEBERTA = {
+    "num_hidden_layers": 12,
+    "type_vocab_size": 0,
+    "relative_attention": True,
+    "position_buckets": 256,
+    "share_att_key": True,
+}
+DEBERTA |= {"pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "norm_rel_ebd": "layer_norm"}
+BLEURT = {"vocab_size": 250300, "input_embedding_size": 256, "hidden_size": 1152, "intermediate_size": 4608}
+MT5 = {"vocab_size": 250112, "num_layers": 24, "num_decoder_layers": 24, "d_kv": 64}
+SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "MiniLM-L6": ("Bert", {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536}),
+    "roberta-large, 17 layers": ("Roberta", {**LARGE, "vocab_size": 50265, "num_hidden_layers": 17}),
+    "XLM-R large": ("XLMRoberta", {**LARGE, "vocab_size": 250002, "num_hidden_layers": 24}),
+    "XLM-R XL": ("XLMRobertaXL", {**XL, "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 36}),
+    "XLM-R XXL": ("XLMRobertaXL", {**XL, "hidden_size": 4096, "intermediate_size": 16384, "num_hidden_layers": 48}),
+    "mDeBERTa-v3-base": ("DebertaV2", {**DEBERTA, "vocab_size": 251000, "hidden_size": 768, "intermediate_size": 3072}),
+    "DeBERTa-v3-base": ("DebertaV2", {**DEBERTA, "vocab_size": 128100, "hidden_size": 768, "intermediate_size": 3072}),
+    "BLEURT-20": ("RemBert", {**BLEURT, "num_hidden_layers": 32, "num_attention_heads": 18}),
+    "mT5 large": ("MT5", {**MT5, "d_model": 1024, "d_ff": 2816, "num_heads": 16}),
+    "mT5 XL": ("MT5", {**MT5, "d_model": 2048, "d_ff": 5120, "num_heads": 32}),
+    "mT5 XXL": ("MT5", {**MT5, "d_model": 4096, "d_ff": 10240, "num_heads": 64}),
+}
+"""The settings of the real models' config.json that decide how many weights there are."""
+
+
+def memory() -> None:
+    """Print what the weights take."""
+    import torch
+    import transformers
+
+    print("| encoder | weights, million | float32, GB | bfloat16, GB |\n| --- | ---: | ---: | ---: |")
+    for name, (kind, settings) in SHAPES.items():
+        with torch.device("meta"):
+            model = getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**settings))
+        count = sum(weight.numel() for part, weight in model.named_parameters() if "pooler" not in part)
+        print(f"| {name} | {count / 1e6:,.0f} | {count * 4 / 1e9:.1f} | {count * 2 / 1e9:.1f} |")
+
+
 def seconds(task: Callable[[], Any]) -> float:
     """How long a task takes."""
     begin = time.perf_counter()
@@ -91,7 +134,11 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32,bfloat16")
     parser.add_argument("--texts", default="128")
     parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--memory", action="store_true", help="count the weights of the real models and stop")
     options = parser.parse_args()
+    if options.memory:
+        memory()
+        return
     print(
         "| model of the size of | dtype | texts | encodes/s | cells/s | full, s | 1/16, s | saved by 1/16 |", flush=True
     )

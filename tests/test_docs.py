@@ -26,8 +26,9 @@ def test_the_page_of_formats_and_the_help_name_every_field() -> None:
         assert f'"{field.name}": ' in RECORD
 
 
-def test_the_methods_page_is_up_to_date() -> None:
-    subprocess.run([sys.executable, str(ROOT / "docs" / "make_methods.py"), "--check"], check=True)
+@pytest.mark.parametrize("script", ["make_methods.py", "make_utilities.py"])
+def test_pages_made_from_the_code_are_up_to_date(script: str) -> None:
+    subprocess.run([sys.executable, str(ROOT / "docs" / script), "--check"], check=True)
 
 
 def test_the_readme_links_every_page() -> None:

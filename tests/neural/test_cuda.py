@@ -23,6 +23,7 @@ UTILITIES = (
     ("comet", "comet-norm"),
     ("cometkiwi", "comet-qe"),
     ("cometkiwi", "cometkiwi"),
+    ("cometkiwi", "cometkiwi-xl"),
     ("xcomet", "unite"),
     ("xcomet", "xcomet"),
     ("xcomet", "xcomet-lite"),

@@ -42,6 +42,7 @@ def scores_of(name: str, sources: Any = SOURCES, **options: Any) -> Any:
         ("comet-norm", "comet", SOURCES),
         ("comet-qe", "cometkiwi", SOURCES),
         ("cometkiwi", "cometkiwi", SOURCES),
+        ("cometkiwi-xl", "cometkiwi", SOURCES),
         ("unite", "xcomet", SOURCES),
         ("xcomet", "xcomet", SOURCES),
         ("xcomet-lite", "xcomet", SOURCES),
@@ -67,6 +68,9 @@ def test_bertscore(score_type: str, tmp_path: Path) -> None:
     documents.write_text("\n".join(CORPUS), encoding="utf-8")
     weighted = scores_of("bertscore", model=model, score_type=score_type, idf=str(documents))
     np.testing.assert_allclose(weighted, SCORES["bertscore idf"][score_type], rtol=0, atol=1e-5)
+    baseline = str(GOLDEN / "baseline.csv")
+    rescaled = scores_of("bertscore", model=model, layer=2, score_type=score_type, baseline=baseline)
+    np.testing.assert_allclose(rescaled, SCORES["bertscore baseline"][score_type], rtol=0, atol=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -117,6 +117,25 @@ BERTSCORE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max", "lasttoken"])
+@pytest.mark.parametrize("dense", [False, True])
+def test_embeddings_are_those_of_sentence_transformers(pooling: str, dense: bool, tmp_path: Path) -> None:
+    official = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    modules = pytest.importorskip("sentence_transformers.models")
+    torch.manual_seed(0)
+    parts = [modules.Transformer(str(GOLDEN / "bert")), modules.Pooling(16, pooling_mode=pooling)]
+    parts += [modules.Dense(16, 8), modules.Normalize()] if dense else []
+    model = official.SentenceTransformer(modules=parts, device="cpu")
+    model.save(str(tmp_path / "model"))
+    own, other = (model.encode(list(texts), normalize_embeddings=True) for texts in (CANDIDATES, REFERENCES))
+    utility = minrisk.utility("embedding", model=str(tmp_path / "model"), device="cpu")
+    np.testing.assert_allclose(utility.score(CANDIDATES, REFERENCES), (own * other).sum(axis=1), rtol=0, atol=1e-5)
+    if not dense and pooling != "lasttoken":
+        plain = tiny("embedding", "bert", pooling=pooling)
+        np.testing.assert_allclose(plain.score(CANDIDATES, REFERENCES), (own * other).sum(axis=1), rtol=0, atol=1e-5)
+
+
 @needs_minilm
 @pytest.mark.parametrize("name", ["embedding", "bertscore"])
 def test_the_choice_on_real_language_is_the_typical_text(name: str) -> None:

@@ -60,7 +60,7 @@ def bleurt_scores() -> list[float]:
     return scores
 
 
-def bert_scores(layer: int, idf: bool) -> dict[str, list[float]]:
+def bert_scores(layer: int, *, idf: bool = False, **options: Any) -> dict[str, list[float]]:
     """Precision, recall and F1 of the bert-score package."""
     import bert_score
     from bert_score.utils import get_idf_dict, get_tokenizer
@@ -73,7 +73,14 @@ def bert_scores(layer: int, idf: bool) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {"precision": [], "recall": [], "f1": []}
     for candidate, reference in PAIRS:
         scores = bert_score.score(
-            [candidate], [reference], model_type=model, num_layers=layer, idf=given, device="cpu", nthreads=0
+            [candidate],
+            [reference],
+            model_type=model,
+            num_layers=layer,
+            idf=given,
+            device="cpu",
+            nthreads=0,
+            **options,
         )
         for values, score in zip(found.values(), scores, strict=True):
             values.append(float(score[0]))
@@ -133,14 +140,16 @@ def main(repository: str) -> None:
         "comet-norm": comet_scores("comet-norm", whole),
         "comet-qe": comet_scores("comet-qe", quality),
         "cometkiwi": comet_scores("cometkiwi", quality),
+        "cometkiwi-xl": comet_scores("cometkiwi-xl", quality),
         "unite": comet_scores("unite", whole),
         "xcomet": comet_scores("xcomet", whole),
         "xcomet without source": comet_scores("xcomet", ("mt", "ref")),
         "xcomet without reference": comet_scores("xcomet", quality),
         "xcomet-lite": comet_scores("xcomet-lite", whole),
         "bleurt": bleurt_scores(),
-        "bertscore": bert_scores(2, idf=False),
+        "bertscore": bert_scores(2),
         "bertscore idf": bert_scores(3, idf=True),
+        "bertscore baseline": bert_scores(2, rescale_with_baseline=True, lang="en", baseline_path="baseline.csv"),
         "metricx": metricx_scores(repository),
         "nli": cross_encoder_scores(),
     }
