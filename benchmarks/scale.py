@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import minrisk
+from minrisk.decoding import Work
 from minrisk.formats import record_of
 
 ENGINES = {
@@ -75,7 +76,8 @@ def records(path: str, metric: str, budget: str, workers: int = 0, replicas: int
         from minrisk.ray import connected, decode_files
 
         with connected(None):
-            yield from decode_files(path, minrisk.Configuration(utility, "columns", budget), replicas=replicas)
+            work = Work(minrisk.Configuration(utility, "columns", budget), record_of)
+            yield from decode_files(path, work, replicas=replicas)
         return
     spread = {"workers": workers} if workers else {}
     for decision in minrisk.decode_corpus(minrisk.read_segments(path), utility, "columns", budget, **spread):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -153,23 +154,42 @@ def test_a_dataset_of_segments_becomes_one_of_decisions(cluster: Path) -> None:
         assert row == {"selected": decision.text, "calls": decision.calls, "cells": decision.cells} | choice
 
 
-def test_what_the_metric_and_the_input_lack_is_told_in_one_line(
+def test_what_the_metric_lacks_is_told_in_one_line(
     cluster: Path, tmp_path: Path, judge: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     samples = _written(tmp_path / "samples.jsonl", [*SEGMENTS, {"id": "odd", "hypotheses": ["lone \ud800 surrogate"]}])
-    out = tmp_path / "out.jsonl"
-    assert _decode(samples, "--utility", f"{judge}:fussy", *RAY, "-o", out) == 2
-    told = capsys.readouterr().err
-    assert "utility 'fussy', batch of" in told
-    assert "among them): ValueError: no surrogates, please\n" in told
-    with samples.open("a") as file:
-        file.write('{"hypotheses": [1]}\n')
-    assert _decode(samples, *RAY, "-o", out) == 2
-    told = capsys.readouterr().err
-    assert told.splitlines()[-1] == (
-        f"minrisk: error: {samples}, line 242: `hypotheses` must be a list of strings, got int 1 at position 0"
+    assert _decode(samples, "--utility", f"{judge}:fussy", *RAY, "-o", tmp_path / "out.jsonl") == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.match(
+        r"minrisk: error: utility 'fussy', batch of \d+ pairs \(segment 'news-\d+' among them\): "
+        "ValueError: no surrogates, please; what is decided is kept in ",
+        last,
     )
-    assert not out.exists()
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_what_was_decided_and_scored_before_is_not_paid_again(
+    cluster: Path, tmp_path: Path, judge: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    samples = _written(tmp_path / "samples.jsonl", SEGMENTS)
+    utility = "--utility", f"{judge}:overlap", "--utility-set", "label=overlap-1"
+    options = samples, *utility, "--budget", "1/4", "-o"
+    assert _decode(*options, tmp_path / "local.jsonl") == 0
+    _written(samples, [*SEGMENTS[:100], {"hypotheses": []}])
+    out = tmp_path / "ray.jsonl"
+    store = "--store", tmp_path / "scores.db", "--window", 8
+    assert _decode(*options, out, *RAY, *store) == 2
+    assert "line 101: `hypotheses` is empty" in capsys.readouterr().err
+    _written(samples, SEGMENTS)
+    assert _decode(*options, out, *RAY, *store) == 0
+    assert "going on after 96 segments" in capsys.readouterr().err
+    assert out.read_bytes() == (tmp_path / "local.jsonl").read_bytes()
+    assert _decode(*options, out, *store) == 0
+    numbers = re.search(r"([\d,]+) calls .* ([\d,]+) of them found in the store, 1 of them", capsys.readouterr().err)
+    assert numbers is not None
+    calls, found = (int(number.replace(",", "")) for number in numbers.groups())
+    assert calls == found + 1
+    assert out.read_bytes() == (tmp_path / "local.jsonl").read_bytes()
 
 
 def test_an_actor_and_a_node_may_die(cluster: Path, tmp_path: Path, judge: str) -> None:

@@ -24,17 +24,22 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 from types import ModuleType
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
+
+import numpy as np
 
 from minrisk.budgets import Budget
 from minrisk.decoding import Configuration, Work
 from minrisk.engine import WINDOW, scorers_of
 from minrisk.errors import InputError, MinriskError, MissingExtraError
 from minrisk.formats import Format, Input, decisions_table, read_segments, record_of
-from minrisk.scoring import Ledger
-from minrisk.types import TARGET, Decision, Method, Segment
+from minrisk.scoring import Ledger, Scorer
+from minrisk.store import Store
+from minrisk.types import TARGET, Method, Segment
+from minrisk.unfinished import telling, undecided
 from minrisk.utilities.base import Utility
 from minrisk.workers import parts
 
@@ -48,8 +53,8 @@ except ImportError as error:
     raise MissingExtraError("decoding on Ray", "ray") from error
 
 Record = dict[str, Any]
-ROWS, READERS = 16, 4
-"""Rows of a Dataset that an actor is given at once; files that are read at the same time."""
+ROWS = 16
+"""Rows of a Dataset that an actor is given at once."""
 
 
 def decode(
@@ -62,6 +67,7 @@ def decode(
     seed: int = 0,
     nbest: int = 0,
     window: int = WINDOW,
+    store: str | Path | None = None,
     replicas: int | None = None,
     cpus_per_replica: float | None = None,
     gpus_per_replica: float = 0.0,
@@ -70,6 +76,7 @@ def decode(
 
     dataset           a row is a segment: `hypotheses` and, where there are any, `id`, `source`, `logprobs` and the like
     nbest             also the so many best texts of each segment
+    store             the path of a store of scores: every machine of the cluster has one of its own there
     replicas          actors, each with the utility (default: as many as the cluster has room for, one CPU left free)
     cpus_per_replica  default: 1, or 0 where a replica has a GPU or a share of one
     A row of the result has `id` (null where none was given), `selected`, `index`, `utility`, `calls`, `cells`, `nbest`.
@@ -77,41 +84,38 @@ def decode(
     """
     work = Work(Configuration(utility, method, budget, weights, seed), partial(record_of, nbest=nbest), window)
     share = Share.of(replicas, cpus_per_replica, gpus_per_replica, spare_cpus=1)
-    return share.mapped(dataset.repartition(target_num_rows_per_block=ROWS), Rows, work, bool(nbest))
+    return share.mapped(dataset.repartition(target_num_rows_per_block=ROWS), Rows, work, kept(store), bool(nbest))
 
 
 def decode_files(
     path: str,
-    configuration: Configuration,
+    work: Work,
     *,
     format: Format | None = None,
-    record: Callable[[Decision], Record] = record_of,
-    window: int = WINDOW,
+    store: Kept | None = None,
     replicas: int | None = None,
     gpus_per_replica: float = 0.0,
     ledger: Ledger | None = None,
     on_share: Callable[[float], None] = lambda _: None,
+    done: Sequence[str] = (),
+    on_segment: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Record]:
     """The records of the decisions on the segments of a file, or of all files of a folder by name, in order.
 
-    path      of JSON Lines or Parquet: a local one, or any that Ray reads, such as s3://bucket/samples
-    record    what is kept of a decision; it is called in the actors
-    ledger    a `Ledger` to be kept up to date with what all actors have spent
-    on_share  is told how much of the input, 0 to 1, has been decided
-    A segment without an id is named by its position among all.
+    path        of JSON Lines or Parquet: a local one, or any that Ray reads, such as s3://bucket/samples
+    ledger      a `Ledger` to be kept up to date with what all actors have spent
+    on_share    is told how much of the input, 0 to 1, has been decided
+    done        what tells the first segments, which are left out; `on_segment` is told that of each other one
     """
     ledger = Ledger() if ledger is None else ledger
     share = Share.of(replicas, None, gpus_per_replica, spare_cpus=0)
-    work = Work(configuration, record, window)
-    decided = share.mapped(_parts_of(path, format, work), Lines, work)
+    decided = share.mapped(_parts_of(path, format, work, done), Lines, work, store)
     decided.context.target_max_block_size = 1  # Every row is a block, and handed on at once.
-    position = 0
     for row in decided.iter_rows():
         ledger.add(Ledger(**json.loads(row["spent"])))
-        for line in row["lines"].splitlines():
-            found = json.loads(line)
-            yield found if found["id"] is not None else found | {"id": str(position)}
-            position += 1
+        for line, told in zip(row["lines"].splitlines(), row["told"].splitlines()):
+            on_segment(told)
+            yield json.loads(line)
         if row["error"] is not None:
             raise MinriskError(row["error"])
         on_share(row["share"])
@@ -167,29 +171,46 @@ def _room(node: dict[str, float], needs: dict[str, float]) -> int:
     return min((int(node.get(kind, 0.0) / need + 1e-9) for kind, need in needs.items() if need), default=1)
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A store of scores that each actor opens on its own machine; `matrix`: for metrics as fast as the store too."""
+
+    path: str
+    matrix: bool = False
+
+
+def kept(path: str | Path | None, matrix: bool = False) -> Kept | None:
+    """The store at a path, the same one for all actors of this machine."""
+    return None if path is None else Kept(os.path.abspath(path), matrix)
+
+
 class Actor:
     """Does the work, and remembers from block to block what its utility has loaded and scored."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, store: Kept | None) -> None:
         self.work = work
-        self.scorers = scorers_of(work.configuration.utilities, Ledger())
+        self.store = store
 
-    def records(self, segments: Sequence[Segment], first: int = 0) -> Iterator[Record]:
-        """A record for each segment, without an id where none was given; `first` is the position of the first one."""
-        results = self.work.results(segments, first, scorers=self.scorers)
-        for segment, record in zip(segments, results, strict=True):
-            yield record | {"id": segment.id}
+    @cached_property
+    def scorers(self) -> dict[str, Scorer]:
+        """Made with the first block: an error is told as one of its segments'."""
+        opened = None if self.store is None else Store(self.store.path, matrix=self.store.matrix)
+        return scorers_of(self.work.configuration.utilities, Ledger(), opened)
 
 
 class Rows(Actor):
     """Rows of segments in, rows of decisions out."""
 
-    def __init__(self, work: Work, nbest: bool) -> None:
-        super().__init__(work)
+    def __init__(self, work: Work, store: Kept | None, nbest: bool) -> None:
+        super().__init__(work, store)
         self.nbest = nbest
 
     def __call__(self, block: arrow.Table) -> arrow.Table:
-        return decisions_table(self.records([_segment(row) for row in block.to_pylist()]), self.nbest)
+        segments = [_segment(row) for row in block.to_pylist()]
+        records = self.work.results(segments, scorers=self.scorers)
+        # A row without an id has none in the result: its position in a block says nothing.
+        named = (record | {"id": segment.id} for segment, record in zip(segments, records, strict=True))
+        return decisions_table(named, self.nbest)
 
 
 def _segment(row: Record) -> Segment:
@@ -212,26 +233,28 @@ class Lines(Actor):
     def _decided(self, row: Record) -> Record:
         segments = [Segment(**json.loads(line)) for line in row["lines"].splitlines()]
         decided = list[str]()
+        spent = Ledger()
         try:
-            for record in self.records(segments, row["position"]):
+            for record in self.work.results(segments, row["position"], scorers=self.scorers):
                 decided.append(json.dumps(record))
+            spent = self.scorers[TARGET].ledger.taken()
         except MinriskError as error:
             row["error"] = _told(error)
-        spent = self.scorers[TARGET].ledger.taken()
         return row | {"lines": "\n".join(decided), "spent": json.dumps(asdict(spent))}
 
 
 LINES = arrow.schema(
     [
         ("lines", arrow.string()),
+        ("told", arrow.string()),
         ("position", arrow.int64()),
         ("share", arrow.float64()),
         ("error", arrow.string()),
         ("spent", arrow.string()),
     ]
 )
-"""Rows on their way to an actor and back: a few segments, or the decisions on them; the position of the first; how much
-of the input has been read with them; what went wrong after them; what they have cost."""
+"""Rows on their way to an actor and back: a few segments, or the decisions on them; what tells them from others; the
+position of the first; how much of the input is read with them; what went wrong after them; what they have cost."""
 
 
 def _told(error: MinriskError) -> str:
@@ -239,41 +262,79 @@ def _told(error: MinriskError) -> str:
     return "; ".join([str(error), *getattr(error, "__notes__", ())]).encode(errors="backslashreplace").decode()
 
 
-def _parts_of(path: str, format: Format | None, work: Work) -> ray.data.Dataset:
-    """The segments of files as `LINES`, read where the files are."""
-    filesystem, files = _listed(path)
-    total = max(1, sum(file.size for file in files))
-    starts = [sum(file.size for file in files[:number]) / total for number in range(len(files))]
-    pieces = [
-        {"path": file.path, "name": path if len(files) == 1 else file.path, "start": start, "size": file.size / total}
-        for file, start in zip(files, starts, strict=True)
-    ]
+class File(NamedTuple):
+    """A file to read: what the user calls it, where it is in its file system, its bytes."""
+
+    name: str
+    place: str
+    size: int
+
+
+def _parts_of(path: str, format: Format | None, work: Work, done: Sequence[str]) -> ray.data.Dataset:
+    """The segments of files as `LINES`, read where the files are: by one task, which knows the position of each."""
+    filesystem, found = _listed(path)
+    files = [File(path if len(found) == 1 else file.path, file.path, file.size or 0) for file in found]
     here = {f"node:{ray.util.get_node_ip_address()}": 0.001} if isinstance(filesystem, fs.LocalFileSystem) else None
-    return ray.data.from_items(pieces, override_num_blocks=len(pieces)).map_batches(
+    return ray.data.from_items([{"reader": 0}]).map_batches(
         _read,
-        fn_kwargs={"filesystem": filesystem, "format": format, "work": work},
+        fn_args=(filesystem, files, format, work, done),
         batch_size=None,
-        batch_format="pyarrow",
         num_cpus=0,
         resources=here,
-        compute=ray.data.TaskPoolStrategy(size=min(READERS, len(files))),
+        compute=ray.data.TaskPoolStrategy(size=1),
     )
 
 
-def _read(pieces: arrow.Table, filesystem: fs.FileSystem, format: Format | None, work: Work) -> Iterator[arrow.Table]:
-    for piece in pieces.to_pylist():
-        row = {"lines": "", "position": 0, "share": piece["start"]}
+def _read(
+    _: Any,
+    filesystem: fs.FileSystem,
+    files: Sequence[File],
+    format: Format | None,
+    work: Work,
+    done: Sequence[str],
+) -> Iterator[arrow.Table]:
+    shares = _Shares([file.size for file in files])
+    row: Record = {"lines": "", "told": "", "position": 0, "share": 0.0}
+    try:
+        segments = _segments(filesystem, files, format, shares)
+        for held, position in parts(undecided(segments, done), work, len(done)):
+            lines, told = "\n".join(map(_line, held)), "\n".join(map(telling, held))
+            row = {"lines": lines, "told": told, "position": position, "share": shares.read}
+            yield arrow.Table.from_pylist([row], schema=LINES)
+    except MinriskError as error:
+        yield arrow.Table.from_pylist([row | {"lines": "", "told": "", "error": _told(error)}], schema=LINES)
+
+
+class _Shares:
+    """How much of several files has been read, 0 to 1."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._starts = np.cumsum([0, *sizes])
+        self._number = -1
+        self._input: Input | None = None
+
+    def opened(self, source: Input) -> None:
+        """The next file is being read."""
+        self._number, self._input = self._number + 1, source
+
+    @property
+    def read(self) -> float:
+        if self._input is None:
+            return 0.0
+        start, end, all_of_it = (float(self._starts[place]) for place in (self._number, self._number + 1, -1))
+        return (start + (end - start) * (self._input.share or 0.0)) / max(1.0, all_of_it)
+
+
+def _segments(
+    filesystem: fs.FileSystem, files: Sequence[File], format: Format | None, shares: _Shares
+) -> Iterator[Segment]:
+    for file in files:
         try:
-            with filesystem.open_input_file(piece["path"]) as stream:
-                opened: list[Input] = []
-                segments = read_segments(piece["name"], format, None, opened.append, io.BufferedReader(stream))
-                for held, position in parts(segments, work):
-                    share = piece["start"] + piece["size"] * (opened[0].share or 0.0)
-                    row = {"lines": "\n".join(map(_line, held)), "position": position, "share": share}
-                    yield arrow.Table.from_pylist([row], schema=LINES)
-        except (MinriskError, OSError) as error:
-            failed = _told(error) if isinstance(error, MinriskError) else f"{piece['name']}: cannot be read: {error}"
-            yield arrow.Table.from_pylist([row | {"lines": "", "error": failed}], schema=LINES)
+            stream = filesystem.open_input_file(file.place)
+        except OSError as error:
+            raise InputError(f"{file.name}: cannot be read: {error}") from error
+        with stream:
+            yield from read_segments(file.name, format, None, shares.opened, io.BufferedReader(stream))
 
 
 def _line(segment: Segment) -> str:

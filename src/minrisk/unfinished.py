@@ -144,17 +144,17 @@ class Decisions(Unfinished):
 
     def missing(self, segments: Iterable[Segment]) -> Iterator[Segment]:
         """The segments that are not decided; those that are must be the same as before."""
-        source = iter(segments)
-        for position, entry in enumerate(self._entries(), 1):
-            segment = next(source, None)
-            if segment is None or _told(segment) != entry.get("segment"):
-                raise InputError(
-                    f"{self.partial}: an unfinished run over other samples (segment {position} differs); "
-                    "finish it with those, or begin again with --restart"
-                )
-        for segment in source:
-            self._waiting.append(_told(segment))
+        for segment in undecided(segments, self.told()):
+            self.expect(telling(segment))
             yield segment
+
+    def told(self) -> Iterator[str]:
+        """What tells each segment that is decided, in order."""
+        return (entry.get("segment", "") for entry in self._entries())
+
+    def expect(self, told: str) -> None:
+        """The record of the segment that this tells is to come."""
+        self._waiting.append(told)
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Keep the record of the next segment that was missing."""
@@ -174,6 +174,19 @@ class Decisions(Unfinished):
                 yield json.loads(line)
 
 
-def _told(segment: Segment) -> str:
+def undecided(segments: Iterable[Segment], told: Iterable[str]) -> Iterator[Segment]:
+    """The segments after those that are told; these must be the first ones, in order."""
+    source = iter(segments)
+    for position, before in enumerate(told, 1):
+        segment = next(source, None)
+        if segment is None or telling(segment) != before:
+            raise InputError(
+                f"OUT.partial is of an unfinished run over other samples (segment {position} differs); "
+                "finish it with those, or begin again with --restart"
+            )
+    return source
+
+
+def telling(segment: Segment) -> str:
     """What tells a segment from any other."""
     return hashlib.blake2b(repr(segment).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

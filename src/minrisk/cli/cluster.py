@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from minrisk.decoding import Configuration
     from minrisk.scoring import Ledger
     from minrisk.types import Decision
+    from minrisk.unfinished import Decisions
 
     Recorder = Callable[[Decision], dict[str, Any]]
 
@@ -39,10 +40,6 @@ def check(options: argparse.Namespace) -> None:
             if getattr(options, name) is not None:
                 raise InputError(f"--{name.replace('_', '-')} goes with --engine ray")
         return
-    if options.store is not None:
-        raise InputError("--store goes with --engine local: a store is a file of one machine")
-    if options.restart:
-        raise InputError("--restart goes with --engine local; Ray itself repeats what is lost")
     if options.workers > 1:
         raise InputError("--workers goes with --engine local; on a cluster, --replicas does")
     if options.samples == "-":
@@ -60,22 +57,29 @@ def open_output(path: str) -> AbstractContextManager[IO[bytes]]:
 
 
 def records(
-    options: argparse.Namespace, configuration: Configuration, record: Recorder, progress: Progress, ledger: Ledger
+    options: argparse.Namespace,
+    configuration: Configuration,
+    record: Recorder,
+    progress: Progress,
+    ledger: Ledger,
+    decisions: Decisions | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The records of decisions that are made by the actors of a cluster."""
-    from minrisk.ray import connected, decode_files, shipped
+    """The records of decisions that are made by the actors of a cluster, without those that there are already."""
+    from minrisk.decoding import Work
+    from minrisk.ray import connected, decode_files, kept, shipped
     from minrisk.scripts import loaded
 
     shipped(loaded())
     with connected(options.address):
         yield from decode_files(
             options.samples,
-            configuration,
+            Work(configuration, record, options.window),
             format=options.input_format,
-            record=record,
-            window=options.window,
+            store=kept(options.store, options.store_all),
             replicas=options.replicas,
             gpus_per_replica=options.gpus_per_replica or 0.0,
             ledger=ledger,
             on_share=progress.reached,
+            done=[] if decisions is None else list(decisions.told()),
+            on_segment=(lambda _: None) if decisions is None else decisions.expect,
         )

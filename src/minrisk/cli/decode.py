@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> None:
         cluster.records if ray else _records, options, configuration, _recorder(options), progress, ledger
     )
     # What a utility prints must not get between the decisions.
-    if not ray and not to_pipe and replaceable(options.output):
+    if not to_pipe and "://" not in options.output and replaceable(options.output):
         with redirect_stdout(sys.stderr), progress:
             _to_file(options, format, configuration, decoded)
     else:
