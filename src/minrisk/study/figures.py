@@ -25,6 +25,7 @@ MARKERS = "osD^vPX<>"
 DASHES = ("-", "--", "-.", ":")
 WIDTH, HEIGHT = 3.35, 2.5
 """Inches: one column of a two-column page."""
+DPI = 240
 LEGEND_INSIDE, LEGEND_COLUMNS, LEGEND_LINE = 5, 3, 0.17
 """A legend of more entries than these stands below, in so many columns and inches a line."""
 SETTINGS = {
@@ -84,7 +85,7 @@ def _drawn(folder: str | Path, name: str, draw: Callable[..., None], *content: A
         _add_legend(figure, axes)
         for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
             written.append(made_folder(folder) / f"{slug(name)}.{suffix}")
-            figure.savefig(written[-1], dpi=300, metadata=metadata)
+            figure.savefig(written[-1], dpi=DPI, metadata=metadata)
     return written
 
 
@@ -107,16 +108,19 @@ def _against_budget(axes: Any, records: Records, summary: Summary, measure: str)
     places = np.arange(len(budgets))
     level = summary.mean(REFERENCE, "1", measure)
     axes.axhline(level, color="black", linewidth=0.8, label=REFERENCE, zorder=1)
-    for number, method in enumerate(_rivals(records)):
+    rivals = _rivals(records)
+    # Many bands over each other would hide the curves.
+    opacity = min(0.18, 0.6 / len(rivals)) if rivals else 0.0
+    for number, method in enumerate(rivals):
         means = np.array([summary.mean(method, budget, measure) for budget in budgets])
         bands = np.array([summary.deviation(method, budget, measure) for budget in budgets])
         style = _style(number)
-        axes.fill_between(places, means - bands, means + bands, color=style["color"], alpha=0.18, linewidth=0)
+        axes.fill_between(places, means - bands, means + bands, color=style["color"], alpha=opacity, linewidth=0)
         axes.plot(places, means, label=method, **style)
     axes.set_xticks(places, budgets)
     axes.set_xlabel("budget (share of all cells)")
     expected = f"expected utility ({title(str(records.about['utility']))})"
-    axes.set_ylabel(expected if measure == "expected" else f"{title(measure)} against the human reference")
+    axes.set_ylabel(expected if measure == "expected" else f"{title(measure)} against the reference")
     axes.set_title(f"N = {summary.size}, {_duplicates(records)}, {records.about['trials']} trials", loc="left")
 
 
