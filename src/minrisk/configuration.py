@@ -8,17 +8,19 @@ import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from minrisk.errors import InputError, unknown_name
+from minrisk.errors import SECRET, InputError, unknown_name
 
 T = TypeVar("T")
 
 
 def described(name: str, configured: object) -> str:
-    """`name(option=value,...)` with every option that takes part in the result."""
+    """`name(option=value,...)` with every option that takes part in the result, and none that is a secret."""
     if not dataclasses.is_dataclass(configured):
         return name
     options = ",".join(
-        f"{field.name}={getattr(configured, field.name)}" for field in dataclasses.fields(configured) if field.repr
+        f"{field.name}={getattr(configured, field.name)}"
+        for field in dataclasses.fields(configured)
+        if field.repr and not SECRET.search(field.name)
     )
     return f"{name}({options})" if options else name
 

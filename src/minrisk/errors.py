@@ -13,6 +13,8 @@ A message is one line: the place, what was expected, what was got, what to do.
 from __future__ import annotations
 
 import difflib
+import os
+import re
 from collections.abc import Iterable
 
 
@@ -46,6 +48,18 @@ class MissingExtraError(MinriskError, ImportError):
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
         """On its way from another process, it is made again of what it was made of."""
         return type(self), self._given
+
+
+SECRET = re.compile(r"(^|_)(key|token|secret|password)$", re.IGNORECASE)
+"""What options and environment variables are called whose value nobody may see."""
+
+
+def redacted(text: str) -> str:
+    """A text without the secrets that stand in environment variables, whoever put them there."""
+    for name, value in os.environ.items():
+        if SECRET.search(name) and len(value) >= 8:
+            text = text.replace(value, f"${name}")
+    return text
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:

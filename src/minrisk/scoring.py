@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from minrisk.errors import MinriskError, UtilityError
+from minrisk.errors import MinriskError, UtilityError, redacted
 from minrisk.store import Pairs, Store, stored
 from minrisk.types import Ask, Cells, Encodings, FloatArray, Folded, IntArray, Problem
 from minrisk.utilities.base import EncodedUtility, MatrixUtility, PairUtility, Utility
@@ -306,7 +306,7 @@ def _blamed(utility: Utility, what: str, segment: str) -> Iterator[str]:
         error.add_note(place)
         raise
     except Exception as error:
-        raise UtilityError(f"{place}: {type(error).__name__}: {error}") from error
+        raise UtilityError(redacted(f"{place}: {type(error).__name__}: {error}")) from error
 
 
 def score_batch(utility: Utility, pairs: Sequence[Pair], segment: str) -> FloatArray:

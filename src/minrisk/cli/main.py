@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
 from minrisk.cli import catalogue, data, decode, evaluate, generate, plan, store, study, translate
-from minrisk.errors import InputError, MinriskError, unknown_name
+from minrisk.errors import InputError, MinriskError, redacted, unknown_name
 from minrisk.version import __version__
 
 
@@ -130,7 +130,7 @@ def _abandon_output() -> None:
 
 
 def _failed(message: str) -> int:
-    line = " ".join(message.split())
+    line = " ".join(redacted(message).split())
     print(f"minrisk: error: {line[:LONGEST_MESSAGE]}{'...' if len(line) > LONGEST_MESSAGE else ''}", file=sys.stderr)
     return BAD_INPUT
 

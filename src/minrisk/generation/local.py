@@ -214,11 +214,11 @@ def _loaded(place: Place) -> tuple[Any, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            config = transformers.AutoConfig.from_pretrained(place.name)
+            config = transformers.AutoConfig.from_pretrained(place.name, trust_remote_code=False)
             encoder = config.is_encoder_decoder
             kind = transformers.AutoModelForSeq2SeqLM if encoder else transformers.AutoModelForCausalLM
-            model = kind.from_pretrained(place.name, dtype=dtype).to(device).eval()
-            tokenizer = transformers.AutoTokenizer.from_pretrained(place.name)
+            model = kind.from_pretrained(place.name, dtype=dtype, trust_remote_code=False).to(device).eval()
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place.name, trust_remote_code=False)
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         reason = " ".join(str(error).split())[:400]
         raise InputError(f"{place.name}: cannot be loaded: {reason}; give a folder or a name of the hub") from error

@@ -130,7 +130,6 @@ def built(kind: str, config: Any, state: Mapping[str, Any], dtype: Any, place: s
 
 def state_of(folder: Path, stems: Sequence[str] = ("model", "pytorch_model")) -> dict[str, Any]:
     """All weights of a folder by name: safetensors or PyTorch's, in one file or in shards."""
-    torch = package("torch")
     for stem, suffix in ((stem, suffix) for suffix in ("safetensors", "bin") for stem in stems):
         index = folder / f"{stem}.{suffix}.index.json"
         single = folder / f"{stem}.{suffix}"
@@ -145,10 +144,21 @@ def state_of(folder: Path, stems: Sequence[str] = ("model", "pytorch_model")) ->
             state |= (
                 package("safetensors.torch").load_file(folder / name)
                 if suffix == "safetensors"
-                else torch.load(folder / name, map_location="cpu", weights_only=True)
+                else tensors_of(folder / name)
             )
         return state
     raise InputError(f"model folder {str(folder)!r} has no weights: model.safetensors or pytorch_model.bin")
+
+
+def tensors_of(file: Path, mmap: bool = False) -> Any:
+    """What a file of PyTorch holds, tensors and plain values alone: other objects could run code."""
+    try:
+        return package("torch").load(file, map_location="cpu", weights_only=True, mmap=mmap)
+    except MemoryError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"weights {str(file)!r} are damaged, or more than tensors: {reason}") from error
 
 
 def row_of(folder: Path, name: str, row: int) -> Any:
@@ -159,7 +169,7 @@ def row_of(folder: Path, name: str, row: int) -> Any:
             if name in weights.keys():  # noqa: SIM118
                 return weights.get_slice(name)[row : row + 1][0].to(torch.float32)
     for file in sorted(folder.glob("*.bin")):
-        state = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        state = tensors_of(file, mmap=True)
         if name in state:
             return state[name][row].to(torch.float32, copy=True)
     return None
@@ -173,7 +183,8 @@ def _dtype_option(dtype: Any) -> dict[str, Any]:
 
 def _loaded(what: str, place: str, loader: Any, *given: Any, **options: Any) -> Any:
     try:
-        return loader(*given, **options)
+        # Code that comes with a model is never run, nor does anyone ask whether it may be.
+        return loader(*given, trust_remote_code=False, **options)
     except (ImportError, MemoryError):
         raise
     except Exception as error:
