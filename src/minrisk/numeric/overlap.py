@@ -144,8 +144,8 @@ def _places_of(
     places = np.empty(len(features.orders), np.int32)
     words = np.zeros(orders + 1, np.int64)
     rare = _place(
-        *features[:3], rows * orders, first_column * orders, holders, texts - first_column, common,
-        places, words, np.zeros(orders, np.int64),
+        _unsigned(features.ids), _unsigned(features.starts), features.orders, rows * orders, first_column * orders,
+        holders, texts - first_column, common, places, words, np.zeros(orders, np.int64),
     )  # fmt: skip
     return places, words, rare
 
@@ -157,7 +157,7 @@ def _packed(features: Features, first: int, last: int, places: NDArray[np.int32]
     bits = np.zeros((last - first, words[-1]), np.uint64)
     rare = np.empty(starts[-1] - starts[0], np.int32)
     rare_starts = np.zeros(len(starts), np.int64)
-    _pack(features.ids, starts, orders, places, bits, rare, rare_starts)
+    _pack(_unsigned(features.ids), _unsigned(starts), orders, places, bits, rare, rare_starts)
     return Side(bits, rare[: rare_starts[-1]], rare_starts)
 
 
@@ -207,10 +207,12 @@ def _pack(ids: Any, starts: Any, orders: Any, places: Any, bits: Any, rare: Any,
     """Fill a `Side`; `bits` and `rare_starts` are zeros, `rare` has room for all features."""
     used = 0
     for run in range(starts.size - 1):
+        text = run // orders
         for entry in range(starts[run], starts[run + 1]):
             place = places[ids[entry]]
             if place >= 0:
-                bits[run // orders, place >> 6] |= np.uint64(1) << np.uint64(place & 63)
+                bit = np.uint64(place)
+                bits[text, bit >> np.uint64(6)] |= _ONE << (bit & np.uint64(63))
             elif place < -1:
                 rare[used] = -2 - place
                 used += 1
