@@ -100,7 +100,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     )
     try:
         for _ in range(2):
-            nodes.add_node(num_cpus=2, **size)
+            nodes.add_node(num_cpus=2, num_gpus=1, **size)
         ray.init(address=nodes.address, logging_level="ERROR", log_to_driver=False)
         ray.data.DataContext.get_current().enable_progress_bars = False
         yield folder
@@ -146,7 +146,7 @@ def test_a_dataset_of_segments_becomes_one_of_decisions(cluster: Path) -> None:
     import minrisk.ray
 
     decisions = minrisk.decode_corpus(SEGMENTS, "chrf", "pmbr", "1/4")
-    decided = minrisk.ray.decode(ray.data.from_items(SEGMENTS), "chrf", "pmbr", "1/4", nbest=1, replicas=2)
+    decided = minrisk.ray.decode(ray.data.from_items(SEGMENTS), "chrf", "pmbr", "1/4", nbest=1, gpus_per_replica=1)
     for segment, row, decision in zip(SEGMENTS, decided.take_all(), decisions, strict=True):
         assert row.pop("id") == segment.get("id")
         choice = {"index": decision.index, "utility": decision.utility}
@@ -158,7 +158,10 @@ def test_what_the_metric_lacks_is_told_in_one_line(
     cluster: Path, tmp_path: Path, judge: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     samples = _written(tmp_path / "samples.jsonl", [*SEGMENTS, {"id": "odd", "hypotheses": ["lone \ud800 surrogate"]}])
-    assert _decode(samples, "--utility", f"{judge}:fussy", *RAY, "-o", tmp_path / "out.jsonl") == 2
+    assert (
+        _decode(samples, "--utility", f"{judge}:fussy", *RAY, "--gpus-per-replica", 0.5, "-o", tmp_path / "out.jsonl")
+        == 2
+    )
     last = capsys.readouterr().err.splitlines()[-1]
     assert re.match(
         r"minrisk: error: utility 'fussy', batch of \d+ pairs \(segment 'news-\d+' among them\): "
@@ -207,7 +210,7 @@ def test_an_actor_and_a_node_may_die(cluster: Path, tmp_path: Path, judge: str) 
         (["--replicas", "2"], "--replicas goes with --engine ray"),
         (["--engine", "ray", "--num-candidates", "4"], "not flat text"),
         (["--engine", "ray", "--gpus-per-replica", "-1"], "`gpus_per_replica` must be zero or more"),
-        (["--engine", "ray", "--gpus-per-replica", "1"], "no node of the cluster has what a replica needs"),
+        (["--engine", "ray", "--gpus-per-replica", "8"], "no node of the cluster has what a replica needs"),
     ],
 )
 def test_options_that_do_not_go_together(

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -53,8 +53,6 @@ except ImportError as error:
     raise MissingExtraError("decoding on Ray", "ray") from error
 
 Record = dict[str, Any]
-ROWS = 16
-"""Rows of a Dataset that an actor is given at once."""
 
 
 def decode(
@@ -84,7 +82,7 @@ def decode(
     """
     work = Work(Configuration(utility, method, budget, weights, seed), partial(record_of, nbest=nbest), window)
     share = Share.of(replicas, cpus_per_replica, gpus_per_replica, spare_cpus=1)
-    return share.mapped(dataset.repartition(target_num_rows_per_block=ROWS), Rows, work, kept(store), bool(nbest))
+    return share.mapped(dataset.repartition(target_num_rows_per_block=Rows.rows), Rows, work, kept(store), bool(nbest))
 
 
 def decode_files(
@@ -151,12 +149,12 @@ class Share:
             replicas = max(1, room - (spare_cpus if needs["CPU"] else 0))
         return cls(replicas, needs["CPU"], gpus)
 
-    def mapped(self, dataset: ray.data.Dataset, kind: type, *arguments: Any) -> ray.data.Dataset:
+    def mapped(self, dataset: ray.data.Dataset, kind: type[Actor], *arguments: Any) -> ray.data.Dataset:
         """The dataset through actors of a class, its order kept."""
         mapped = dataset.map_batches(
             kind,
             fn_constructor_args=arguments,
-            batch_size=None,
+            batch_size=kind.rows,
             batch_format="pyarrow",
             num_cpus=self.cpus,
             num_gpus=self.gpus,
@@ -187,6 +185,9 @@ def kept(path: str | Path | None, matrix: bool = False) -> Kept | None:
 class Actor:
     """Does the work, and remembers from block to block what its utility has loaded and scored."""
 
+    rows: ClassVar[int]
+    """That it is given at once."""
+
     def __init__(self, work: Work, store: Kept | None) -> None:
         self.work = work
         self.store = store
@@ -200,6 +201,8 @@ class Actor:
 
 class Rows(Actor):
     """Rows of segments in, rows of decisions out."""
+
+    rows = 16
 
     def __init__(self, work: Work, store: Kept | None, nbest: bool) -> None:
         super().__init__(work, store)
@@ -226,6 +229,8 @@ class Lines(Actor):
 
     Texts of all kinds and errors pass as JSON: Arrow has no lone surrogates, Ray adds pages to an error that is raised.
     """
+
+    rows = 1
 
     def __call__(self, block: arrow.Table) -> arrow.Table:
         return arrow.Table.from_pylist([self._decided(row) for row in block.to_pylist()], schema=LINES)
