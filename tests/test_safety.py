@@ -24,7 +24,7 @@ from minrisk.types import FloatArray
 PACKAGE = Path(minrisk.__file__).parent
 GOLDEN = Path(__file__).parent / "neural" / "golden"
 KEY = "sk-0123456789abcdef"
-UNSAFE = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+UNSAFE = {"cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 
 
 def nodes() -> list[tuple[str, Any]]:
@@ -38,11 +38,12 @@ def option(call: ast.Call, name: str) -> object:
 
 def test_no_file_is_read_as_code() -> None:
     for file, node in nodes():
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = {name.name.split(".")[0] for name in node.names} | {
-                (getattr(node, "module", "") or "").split(".")[0]
-            }
-            assert not names & UNSAFE, file
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "pickle":
+            assert node.attr == "UnpicklingError", file  # What a reader of tensors says of anything else.
+        if isinstance(node, ast.ImportFrom):
+            assert (node.module or "").split(".")[0] not in UNSAFE | {"pickle"}, file
+        if isinstance(node, ast.Import):
+            assert not {name.name.split(".")[0] for name in node.names} & UNSAFE, file
         if not isinstance(node, ast.Call):
             continue
         called = ast.unparse(node.func)

@@ -236,16 +236,15 @@ def _contents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def _weights(path: Path) -> dict[str, Any]:
     """What torch saved, without running code of the file's."""
     torch = package("torch")
-    options = {"map_location": "cpu", "weights_only": True}
     if not zipfile.is_zipfile(path):  # From before torch 1.6: such files cannot be mapped into memory.
-        return dict(torch.load(path, **options))
+        return dict(torch.load(path, map_location="cpu", weights_only=True))
     try:
-        return dict(torch.load(path, mmap=True, **options))
+        return dict(torch.load(path, map_location="cpu", weights_only=True, mmap=True))
     except pickle.UnpicklingError:
         # Settings of old trainers are of classes that may not be here. Nothing reads them: plain dictionaries will do.
         names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
         with torch.serialization.safe_globals([(OrderedDict, name) for name in names]):
-            return dict(torch.load(path, mmap=True, **options))
+            return dict(torch.load(path, map_location="cpu", weights_only=True, mmap=True))
 
 
 def _of_encoder(key: str) -> bool:
