@@ -147,7 +147,7 @@ def test_a_pipe_from_generate_to_decode(model: str) -> None:
         (("-o", "news.txt"), "samples are written as JSON Lines"),
         (("-o", "no/out.jsonl"), "no/out.jsonl: cannot be written"),
         (("--samples", "0"), "at least 1 is needed"),
-        (("--dtype", "float31"), "another type of torch, got 'float31'"),
+        (("--dtype", "float31"), "`dtype` must be one of auto, float32, bfloat16, float16, got 'float31'"),
         (("--device", "abacus"), "`device` 'abacus' is not to be had here"),
         (("--samples", "2", "--beam", "2", "--length-penalty", "nan"), "`length_penalty` must be finite, got nan"),
         (("--server", "http://localhost:1/v1", "--prompt", "{source}", "--retries", "-1"), "0 retries are needed"),

@@ -32,6 +32,8 @@ examples:
 
 While a run is under way, its samples stand in OUT.partial; the same command goes on from there.
 """
+AS_TEXT = ("generation_config",)
+"""Options of servers that are JSON in a string: `transformers serve` parses this one itself."""
 PARAMETERS = ("epsilon", "eta", "top-k", "top-p", "min-p", "typical")
 
 
@@ -280,7 +282,8 @@ def model_of(options: argparse.Namespace, prompt: Prompt | None) -> Model:
         from minrisk.generation.server import Endpoint, ServerModel
 
         key = os.environ.get(options.key_variable) or None
-        more = {name: _json(text) for name, text in parse_settings(options.server_set).items()}
+        given = parse_settings(options.server_set)
+        more = {name: text if name in AS_TEXT else _json(text) for name, text in given.items()}
         endpoint = Endpoint(options.server, options.model, key, options.concurrency, options.retries, more)
         assert prompt is not None
         return ServerModel(endpoint, prompt)

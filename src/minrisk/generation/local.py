@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +12,7 @@ from minrisk.errors import InputError, MinriskError, MissingExtraError
 from minrisk.generation.prompting import Prompt, cut
 from minrisk.generation.sources import Source
 from minrisk.generation.wish import Wish
-from minrisk.neural.loading import devices_of
+from minrisk.neural.loading import config_of, devices_of, dtype_of, pretrained, tokenizer_of
 from minrisk.seeding import stream
 
 try:
@@ -32,7 +29,7 @@ ROUNDS = 6
 
 A source with few texts costs little however many samples are drawn, for its prefixes are few.
 """
-TOLERANCE = {"float32": 1e-4, "float64": 1e-4}
+TOLERANCE = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.05}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +120,7 @@ class LocalModel:
             raise InputError(f"{named} takes {given} tokens; the model has {limit} positions")
         if not self._settled:
             self._settled = True
-            tolerance = TOLERANCE.get(str(self.network.model.dtype).removeprefix("torch."), 0.05)
-            reason = settle(self.network, start, tolerance)
+            reason = settle(self.network, start, TOLERANCE[str(self.network.model.dtype).removeprefix("torch.")])
             if reason is not None:
                 self.warnings.append(f"attention is not shared between prefixes, which is slower: {reason}")
         return start
@@ -200,29 +196,14 @@ def set_threads(count: int) -> None:
 
 
 def _loaded(place: Place) -> tuple[Any, Any]:
-    """Model and tokenizer, without what they print on the way."""
-    transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()
-    if place.name.startswith(("/", ".", "~")) and not os.path.isdir(place.name):
-        raise InputError(f"{place.name}: no such folder")
-    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
-    device = place.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    dtype = place.dtype or ("auto" if device.startswith("cuda") else "float32")
-    devices_of(device)
-    if dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
-        raise InputError(f"`dtype` must be float32, bfloat16, float16 or another type of torch, got {dtype!r}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            config = transformers.AutoConfig.from_pretrained(place.name, trust_remote_code=False)
-            encoder = config.is_encoder_decoder
-            kind = transformers.AutoModelForSeq2SeqLM if encoder else transformers.AutoModelForCausalLM
-            model = kind.from_pretrained(place.name, dtype=dtype, trust_remote_code=False).to(device).eval()
-            tokenizer = transformers.AutoTokenizer.from_pretrained(place.name, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        reason = " ".join(str(error).split())[:400]
-        raise InputError(f"{place.name}: cannot be loaded: {reason}; give a folder or a name of the hub") from error
-    return model, tokenizer
+    """Model and tokenizer."""
+    devices = devices_of(place.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if len(devices) > 1 or devices[0].type == "mps":
+        raise InputError(f"`device` must be cpu or a single GPU of CUDA, got {place.device!r}")
+    dtype = dtype_of(place.dtype or ("auto" if devices[0].type == "cuda" else "float32"))
+    encoder = config_of(place.name).is_encoder_decoder
+    model = pretrained(place.name, "AutoModelForSeq2SeqLM" if encoder else "AutoModelForCausalLM", dtype)
+    return model.to(devices[0]), tokenizer_of(place.name)
 
 
 def _ends(model: Any) -> tuple[int, ...]:

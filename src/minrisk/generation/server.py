@@ -37,6 +37,7 @@ MOST_DRAWN = 32
 """Times N samples after which the wish for N distinct ones is given up."""
 SUSPICIOUS = 16
 """Equal samples of one source, and no others, that make a server look greedy."""
+SAMPLING_ON = """transformers serve samples with --server-set 'generation_config={"do_sample": true, "top_k": 0}'"""
 OPTION_OF = {"top-k": "top_k", "top-p": "top_p", "min-p": "min_p", "typical": "typical_p"}
 
 Choice = list[Any]
@@ -246,7 +247,7 @@ class ServerModel:
     def _columns(self, received: list[Choice], wish: Wish) -> dict[str, Any]:
         texts = [cut(text, self.prompt.ends) for text, *_ in received]
         if wish.sampling is not None and len(texts) >= SUSPICIOUS and len(set(texts)) == 1:
-            self._note("all samples of a source are equal; the server may decode greedily (--server-set OPTION=VALUE)")
+            self._note(f"all samples of a source are equal; the server may decode greedily ({SAMPLING_ON})")
         columns: dict[str, Any] = {"hypotheses": texts}
         logprobs = [logprob for _, logprob, _ in received]
         if None not in logprobs:

@@ -13,7 +13,7 @@ from minrisk.neural.linear import quickened
 from minrisk.neural.packages import package, quiet
 
 HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
-TOKENIZER_FILES = ("*.json", "*.txt", "*.model")
+TOKENIZER_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja")
 WEIGHT_FILES = ("*.safetensors", "*.bin", "*.json")
 CHECKPOINT_FILES = (*WEIGHT_FILES, "*.ckpt", "*.yaml", "*.model")
 """What decides the values of a model."""
