@@ -105,11 +105,11 @@ class TestSamples:
             records(marian, self.wish, sources=[Source("mann " * 400, "long")])
 
     def test_a_folder_that_is_not_there(self) -> None:
-        with pytest.raises(InputError, match="there is no model folder '..nowhere'"):
+        with pytest.raises(InputError, match=r"there is no model folder '\./nowhere'"):
             records("./nowhere", self.wish)
 
     def test_a_folder_without_a_model(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="has no config.json"):
+        with pytest.raises(InputError, match="has no config"):
             records(str(tmp_path), self.wish)
 
     def test_a_prompt_is_nothing_for_an_encoder(self, marian: str) -> None:
