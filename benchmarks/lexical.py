@@ -318,7 +318,7 @@ def report(path: Path, quick: bool) -> str:
         "",
         "A cell on its own costs more than one of all: where all are wanted, each vector instruction serves eight",
         "columns at once; a lone cell fetches its column and adds up the words of each order by itself. At 1024 texts,",
-        "1/16 of the cells takes most of the time of all, half of it for n-grams; from 1/8 on, all are computed.",
+        "1/16 of the cells takes more than half the time of all, most of it for n-grams; from 1/6 on, all are computed.",
         "",
         "Where chrF 1024 x 1024 spends its time, and the least that this core needs for the same work from its",
         "first-level cache:",

@@ -58,7 +58,7 @@ class SparseUtility(MatrixUtility):
 class NgramUtility(SparseUtility):
     """A utility that is a function of clipped n-gram matches and n-gram totals of O orders."""
 
-    dense = 8
+    dense = 6
 
     @abstractmethod
     def _streams(self, texts: Sequence[str]) -> list[ngrams.Stream]:
