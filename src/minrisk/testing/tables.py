@@ -38,6 +38,7 @@ def random_segments(
                 hypotheses=[f"text {row}" for row in rows],
                 pseudo_references=[f"reference {column}" for column in columns] if separate else None,
                 logprobs=[-1.0 - row for row in rows],
+                pseudo_reference_logprobs=[-0.3 * column for column in columns] if separate else None,
                 scores=[float(row % 7) for row in rows],
             )
         )
