@@ -164,8 +164,10 @@ def test_a_linear_layer_is_that_of_torch(rows: int, width: int, out: int, seed: 
     for bias in (None, torch.randn(out, generator=generator)):
         for values in (inputs, inputs.transpose(0, 1), inputs[0]):
             with torch.inference_mode():
-                found = linear(values, weight, bias)
-            torch.testing.assert_close(found, torch.nn.functional.linear(values, weight, bias), rtol=1e-4, atol=1e-5)
+                found, activated = linear(values, weight, bias), linear(values, weight, bias, gelu=True)
+            expected = torch.nn.functional.linear(values, weight, bias)
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(activated, torch.nn.functional.gelu(expected), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

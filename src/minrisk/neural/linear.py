@@ -12,12 +12,14 @@ from typing import Any
 from minrisk.neural.packages import package
 
 
-def linear(inputs: Any, weight: Any, bias: Any = None) -> Any:
-    """The product of inputs (..., a) and weight (b, a), plus bias (b,): (..., b)."""
+def linear(inputs: Any, weight: Any, bias: Any = None, *, gelu: bool = False) -> Any:
+    """The product of inputs (..., a) and weight (b, a), plus bias (b,): (..., b); `gelu`: and the activation on it."""
     torch = package("torch")
     if inputs.device.type == "cpu" and inputs.dtype is weight.dtype is torch.float32 and available():
-        return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
-    return torch.nn.functional.linear(inputs, weight, bias)
+        then, how = ("gelu", "none") if gelu else ("none", "")
+        return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, then, [], how)
+    product = torch.nn.functional.linear(inputs, weight, bias)
+    return torch.nn.functional.gelu(product) if gelu else product
 
 
 @cache
@@ -36,11 +38,15 @@ def available() -> bool:
 
 
 def quickened(model: Any) -> Any:
-    """The model, its linear layers going through `linear`."""
+    """The model, its linear layers going through `linear`, an activation right after one along with it."""
     torch = package("torch")
     for module in model.modules():
         if type(module) is torch.nn.Linear:
             module.__class__ = _linear_layer()
+    for module in model.modules():
+        # What models of BERT's family call their wide layer and what follows it.
+        if type(getattr(module, "intermediate_act_fn", None)).__name__ == "GELUActivation":
+            module.dense.gelu, module.intermediate_act_fn = True, torch.nn.Identity()
     return model
 
 
@@ -49,7 +55,9 @@ def _linear_layer() -> Any:
     """The class of such layers; torch is known only when one is asked for."""
 
     class Linear(package("torch").nn.Linear):  # type: ignore[misc]
+        gelu = False
+
         def forward(self, inputs: Any) -> Any:
-            return linear(inputs, self.weight, self.bias)
+            return linear(inputs, self.weight, self.bias, gelu=self.gelu)
 
     return Linear

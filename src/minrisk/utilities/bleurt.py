@@ -14,6 +14,7 @@ import numpy as np
 from minrisk.errors import InputError
 from minrisk.neural.batching import Packer, Placement, padded
 from minrisk.neural.encoder import replicas
+from minrisk.neural.linear import linear
 from minrisk.neural.loading import WEIGHT_FILES, built, devices_of, dtype_of, folder_of, state_of
 from minrisk.neural.packages import package
 from minrisk.neural.tokens import Tokens, cut_pair
@@ -77,10 +78,15 @@ class _Network:
             bos_token_id=None,
             eos_token_id=None,
         )
-        head = {key: state.pop(key) for key in ("classifier.weight", "classifier.bias")}
-        encoder = {key: value for key, value in state.items() if not key.endswith("position_ids")}
-        model = built("RemBertModel", config, encoder, dtype_of(placement.dtype), str(folder))
-        self.weight, self.bias = (head[f"classifier.{name}"].float().to(devices[0]) for name in ("weight", "bias"))
+        encoder = {key: value for key, value in state.items() if key.startswith(("embeddings.", "encoder."))}
+        encoder = {key: value for key, value in encoder.items() if not key.endswith("position_ids")}
+        model = built("RemBertModel", config, encoder, dtype_of(placement.dtype), str(folder), add_pooling_layer=False)
+        model.last = model.encoder.layer[-1]
+        del model.encoder.layer[-1]
+        self.pooler, self.classifier = (
+            tuple(state[f"{layer}.{part}"].float().to(devices[0]) for part in ("weight", "bias"))
+            for layer in ("pooler.dense", "classifier")
+        )
         self.packer = Packer(replicas(model, devices), devices[0].type, placement.batch_tokens)
 
     def scores(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[float]:
@@ -92,11 +98,24 @@ class _Network:
             numbers, mask = padded([sequences[place] for place in batch], 0, replica.device)
             types = [[0] * (len(cut[place][0]) + 2) + [1] * (len(cut[place][1]) + 1) for place in batch]
             output = replica(input_ids=numbers, attention_mask=mask, token_type_ids=padded(types, 0, replica.device)[0])
-            pooled = output.pooler_output.float().to(self.weight.device)
-            scores: Sequence[float] = (pooled @ self.weight[0] + self.bias[0]).tolist()
+            first = first_of_last(replica.last, output.last_hidden_state, mask).float().to(self.pooler[0].device)
+            scores: Sequence[float] = linear(linear(first, *self.pooler).tanh(), *self.classifier)[:, 0].tolist()
             return scores
 
         return self.packer.run([len(sequence) for sequence in sequences], work)
+
+
+def first_of_last(layer: Any, hidden: Any, mask: Any) -> Any:
+    """What the last layer makes of the first token, the only one that is looked at: (B, d), of all (B, L, d)."""
+    attention, own = layer.attention.self, hidden[:, :1]
+    query, key, value = (
+        part(states).unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
+        for part, states in ((attention.query, own), (attention.key, hidden), (attention.value, hidden))
+    )
+    attend = package("torch").nn.functional.scaled_dot_product_attention
+    context = attend(query, key, value, attn_mask=mask[:, None, None].bool()).transpose(1, 2).flatten(2)
+    attended = layer.attention.output(context, own)
+    return layer.output(layer.intermediate(attended), attended)[:, 0]
 
 
 def _renamed(key: str) -> str:
