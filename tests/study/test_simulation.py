@@ -22,7 +22,7 @@ from minrisk.study.report import write_tables
 from minrisk.study.simulation import Design, paper_sizes, run_shard, simulate
 from minrisk.study.store import Store, build_store, import_matrices
 from minrisk.study.summary import bootstrap, compared, higher_is_better, summarize
-from minrisk.study.tables import decimals, latex, markdown, results
+from minrisk.study.tables import Table, decimals, latex, markdown, results
 from minrisk.study.trials import concluded, draw_samples, full_values, outcomes
 from minrisk.types import Segment
 from minrisk.utilities.chrf import ChrF
@@ -271,6 +271,15 @@ def test_tables_are_in_the_papers_layout(records: Records, tmp_path: Path) -> No
     assert head == ["", "", *(f"{budget} {metric}" for budget in ("1/8", "1/2") for metric in ("BLEU", "chrF"))]
     cells = [[label, name, *(text for text, _ in given)] for label, rows in table.blocks for name, given in rows]
     assert rows == cells
+
+
+def test_symbols_in_latex() -> None:
+    table = Table("", ["σ1² share"], [""], [("", [("50% of {a_b}\\c^2", [("1.0 ±0.1", True)])])])
+    tex = latex(table)
+    assert "$\\sigma_1$$^2$ share" in tex
+    assert " & 50\\% of \\{a\\_b\\}\\textbackslash{}c\\textasciicircum{}2 & \\textbf{1.0 $\\pm$0.1} \\\\" in tex
+    assert "multirow" not in tex
+    assert "budget" not in tex
 
 
 def test_all_pairs_of_methods_are_compared(records: Records, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -24,12 +25,14 @@ class Table:
 
     head    labels of the columns after the first two, in groups of `under`
     blocks  for each: its label, and rows of a label and cells; a cell is a text and whether it is among the best
+    corner  what the head is about, in LaTeX
     """
 
     caption: str
     head: list[str]
     under: list[str]
     blocks: list[tuple[str, list[tuple[str, list[tuple[str, bool]]]]]]
+    corner: str = ""
 
 
 def results(
@@ -57,7 +60,7 @@ def results(
         f"Mean over {records.about['trials']} trials and {len(records.about['segments'])} segments; "
         f"duplicates {'kept' if records.about['signature']['keep_duplicates'] else 'merged'}."
     )
-    return Table(caption, list(budgets), [title(name) for name in measures], blocks)
+    return Table(caption, list(budgets), [title(name) for name in measures], blocks, "budget")
 
 
 def significance(records: Records, summary: Summary, measure: str, method: str = "PMBR") -> Table:
@@ -77,7 +80,7 @@ def significance(records: Records, summary: Summary, measure: str, method: str =
         f"{title(measure)}: paired bootstrap over {len(records.about['segments'])} segments, each a mean over trials; "
         "bold: p < 0.05."
     )
-    return Table(caption, list(budgets), [""], [(f"N={summary.size}", rows)])
+    return Table(caption, list(budgets), [""], [(f"N={summary.size}", rows)], "budget")
 
 
 def markdown(table: Table) -> str:
@@ -99,13 +102,16 @@ def latex(table: Table) -> str:
     rules = " ".join(
         f"\\cmidrule(lr){{{3 + place * width}-{2 + (place + 1) * width}}}" for place in range(len(table.head))
     )
-    lines = [f"% {table.caption}", f"\\begin{{tabular}}{{{columns}}}", "\\toprule", f" & budget & {groups} \\\\", rules]
+    lines = [f"% {table.caption}", f"\\begin{{tabular}}{{{columns}}}", "\\toprule"]
+    lines += [f" & {table.corner} & {groups} \\\\", rules]
     if width > 1:
         lines.append(f" & & {' & '.join(_escaped(name) for _ in table.head for name in table.under)} \\\\")
     for label, rows in table.blocks:
         lines.append("\\midrule")
         for number, (name, cells) in enumerate(rows):
-            begin = f"\\multirow{{{len(rows)}}}{{*}}{{\\rotatebox[origin=c]{{90}}{{{_escaped(label)}}}}}"
+            begin = (
+                f"\\multirow{{{len(rows)}}}{{*}}{{\\rotatebox[origin=c]{{90}}{{{_escaped(label)}}}}}" if label else ""
+            )
             shown = [f"\\textbf{{{_escaped(text)}}}" if best else _escaped(text) for text, best in cells]
             lines.append(f"{begin if number == 0 else ''} & {_escaped(name)} & {' & '.join(shown)} \\\\")
             if number == 0 and name == REFERENCE and len(rows) > 1:
@@ -144,6 +150,13 @@ def all_comparisons(records: Records, summaries: Sequence[Summary], measures: Se
                     lines.append([str(summary.size), measure, method, other, budget, *numbers])
     return _lines(lines)
 
+
+SYMBOLS = str.maketrans(
+    {symbol: f"\\{symbol}" for symbol in "&%_#${}"}
+    | {"~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "\\": "\\textbackslash{}"}
+    | {"±": "$\\pm$", "σ": "$\\sigma$", "²": "$^2$"}
+)
+"""What LaTeX reads as something else, or not at all."""
 
 FORMATS: dict[str, Callable[[Table], str]] = {"md": markdown, "tex": latex, "csv": comma_separated}
 
@@ -200,6 +213,4 @@ def _lines(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _escaped(text: str) -> str:
-    for symbol in "&%_#":
-        text = text.replace(symbol, f"\\{symbol}")
-    return text.replace("±", "$\\pm$")
+    return re.sub(r"\$\\sigma\$(\d)", r"$\\sigma_\1$", text.translate(SYMBOLS))
