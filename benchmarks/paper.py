@@ -58,7 +58,7 @@ its choice in the method's ranking. The best of a column is bold, full MBR aside
 
 @dataclass(frozen=True)
 class Experiment:
-    """A simulation: its name, what it shows, on which store, and the tables that are wanted beside the first.
+    """A simulation: its name, what it shows, and the tables that are wanted beside the first.
 
     figures  of the names that `write_figures` gives
     """
@@ -67,7 +67,6 @@ class Experiment:
     title: str
     design: study.Design
     figures: tuple[str, ...] = ()
-    neural: bool = False
     measures: tuple[str, ...] = ("regret", "agreement")
     compared: tuple[str, ...] = ()
 
@@ -95,33 +94,26 @@ def main() -> None:
         text += _tuning(chrf, keep, path)
         tuned[keep], held_out = study.tuned_method(path, chrf.unit)
     for experiment in _experiments(tuned[True], tuned[False], held_out):
-        text += _simulation(experiment, neural if experiment.neural else chrf, options.folder)
-        print(experiment.name, flush=True)
+        text += _simulation(experiment, chrf, options.folder)
+    for experiment in _neural_experiments():
+        text += _simulation(experiment, neural, options.folder)
     text += _chosen_self_pairs(chrf, held_out)
     (TARGET / "results.md").write_text("\n".join(text).rstrip() + "\n", encoding="utf-8")
 
 
 def _experiments(kept: Pmbr, merged: Pmbr, held_out: tuple[str, ...]) -> list[Experiment]:
-    """What is simulated; the segments that the tuning has seen are left out wherever a tuned method takes part."""
+    """With chrF as the utility; the segments that the tuning has seen are left out."""
     keep = study.Design(keep_duplicates=True, tuned=kept, without=held_out, sizes=(SIZE,), trials=25)
     merge = study.Design(tuned=merged, without=held_out, sizes=(SIZE,), trials=25)
-    untuned = {
-        "methods": ("PMBR", "NxK", "SxS", "pmbr", "columns", "square", "halving"),
-        "sizes": (SIZE,),
-        "trials": 10,
-    }
     raw = {"methods": (LITERAL, "pmbr"), "trials": 5, "unit": 1.0, "tuned": None}
-    everything = ("regret", "agreement", "rank")
-    both = ("expected", "score.chrf", "score.bleu")
-    own = ("expected", "score.bertscore", "score.chrf")
+    details = {"measures": ("regret", "agreement", "rank"), "compared": ("expected", "score.chrf", "score.bleu")}
     return [
         Experiment(
             "kept",
             "chrF, the paper's protocol: duplicates kept, PMBR tuned",
             keep,
             ("expected-N128", "chrf-N128", "bleu-N128", "ter-N128"),
-            measures=everything,
-            compared=both,
+            **details,
         ),
         Experiment(
             "kept-sizes",
@@ -134,8 +126,7 @@ def _experiments(kept: Pmbr, merged: Pmbr, held_out: tuple[str, ...]) -> list[Ex
             "chrF, duplicates merged: a budget is a share of the distinct cells",
             merge,
             ("expected-N128", "bleu-N128"),
-            measures=everything,
-            compared=both,
+            **details,
         ),
         Experiment(
             "kept-methods",
@@ -149,27 +140,29 @@ def _experiments(kept: Pmbr, merged: Pmbr, held_out: tuple[str, ...]) -> list[Ex
             _changed(merge, {"methods": MANY, "trials": 10}),
             ("regret-calls",),
         ),
-        Experiment(
-            "raw-scale",
-            "chrF from 0 to 100 instead of 0 to 1, duplicates kept",
-            _changed(keep, raw),
-            measures=("regret",),
-        ),
+        Experiment("raw-scale", "chrF from 0 to 100 instead of 0 to 1, duplicates kept", _changed(keep, raw)),
+    ]
+
+
+def _neural_experiments() -> list[Experiment]:
+    """With BERTScore as the utility, PMBR untuned."""
+    methods = ("PMBR", "NxK", "SxS", "pmbr", "columns", "square", "halving")
+    merge = study.Design(methods=methods, sizes=(SIZE,), trials=10)
+    compared = ("expected", "score.bertscore", "score.chrf", "score.bleu")
+    return [
         Experiment(
             "bertscore-kept",
             "BERTScore, PMBR untuned, duplicates kept",
-            study.Design(keep_duplicates=True, **untuned),
+            _changed(merge, {"keep_duplicates": True}),
             ("expected-N128", "bertscore-N128", "regret-calls"),
-            neural=True,
-            compared=own,
+            compared=compared,
         ),
         Experiment(
             "bertscore-merged",
             "BERTScore, PMBR untuned, duplicates merged",
-            study.Design(**untuned),
+            merge,
             ("expected-N128",),
-            neural=True,
-            compared=own,
+            compared=compared,
         ),
     ]
 

@@ -220,18 +220,12 @@ def _store(options: argparse.Namespace, folder: str | Path) -> Store:
 def _metrics(names: list[str]) -> dict[str, Utility]:
     """Held-out metrics by their labels: before an equals sign, or else the metric's own name."""
     from minrisk.cli.callables import named_utility
-    from minrisk.errors import InputError
     from minrisk.study.baselines import labelled
+    from minrisk.study.store import labelled_metrics
 
-    metrics: dict[str, Utility] = {}
-    for text in names:
-        label, rest = labelled(text)
-        metric = named_utility(rest, {})
-        label = metric.name if label == text else label
-        if label in metrics:
-            raise InputError(f"two held-out metrics are called {label!r}; name one, as in: other={rest}")
-        metrics[label] = metric
-    return metrics
+    parted = [(text, *labelled(text)) for text in names]
+    metrics = [(text, label, named_utility(rest, {})) for text, label, rest in parted]
+    return labelled_metrics((metric.name if label == text else label, metric) for text, label, metric in metrics)
 
 
 @contextmanager

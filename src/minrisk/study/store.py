@@ -164,7 +164,7 @@ def build_store(
         raise InputError(f"`dtype` of a matrix store must be one of {', '.join(DTYPES)}, got {dtype!r}")
     if isinstance(utility, QualityUtility):
         raise InputError(f"utility {utility.name!r} compares with no pseudo-references: there is no matrix to store")
-    judges = _named(metrics)
+    judges = dict(metrics) if isinstance(metrics, Mapping) else labelled_metrics((one.name, one) for one in metrics)
     target = made_folder(folder)
     about = _about(utility, pool, dtype)
     _check_same(target / "store.json", about["signature"])
@@ -246,16 +246,14 @@ def _check_same(path: Path, signature: str) -> None:
         raise InputError(f"{path.parent}: holds other matrices ({found}); {signature} needs another folder")
 
 
-def _named(metrics: Sequence[Utility] | Mapping[str, Utility]) -> dict[str, Utility]:
-    """Held-out metrics by the names that tables show."""
-    if isinstance(metrics, Mapping):
-        return dict(metrics)
-    named = {metric.name: metric for metric in metrics}
-    if len(named) < len(metrics):
-        names = [metric.name for metric in metrics]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"two held-out metrics are called {twice!r}; give one a name, as in: other={twice}")
-    return named
+def labelled_metrics(given: Iterable[tuple[str, Utility]]) -> dict[str, Utility]:
+    """Held-out metrics by the names that tables show, no two alike."""
+    metrics: dict[str, Utility] = {}
+    for label, metric in given:
+        if label in metrics:
+            raise InputError(f"two held-out metrics are called {label!r}; give one a name, as in: other={label}")
+        metrics[label] = metric
+    return metrics
 
 
 def _mark(segment: Segment, pool: int) -> np.ndarray[Any, Any]:
