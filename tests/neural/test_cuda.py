@@ -35,7 +35,7 @@ UTILITIES = (
     ("metricx", "metricx"),
     ("metricx_qe", "metricx"),
 )
-TOLERANCE = {"float32": 1e-4, "bfloat16": 0.1}
+TOLERANCE = {"float32": 1e-4, "bfloat16": 0.05}
 """Of the range of scores. Weights are random and large, so that 8 bits leave little of a score's second digit."""
 
 

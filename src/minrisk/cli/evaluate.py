@@ -144,6 +144,8 @@ def _records(path: str) -> list[dict[str, Any]]:
 
 def _lines(found: Sequence[Evaluation], segments: int) -> Iterable[str]:
     """A table of one utility."""
+    from minrisk.evaluation import CORPUS_METRICS
+
     first = found[0]
     yield f"{first.utility}, {'higher' if first.higher_is_better else 'lower'} is better, {segments:,} segments"
     width = max(len(evaluation.system) for evaluation in found)
@@ -156,6 +158,8 @@ def _lines(found: Sequence[Evaluation], segments: int) -> Iterable[str]:
         yield "  ".join(parts)
     if first.corpus_signature is not None:
         yield f"  corpus: sacreBLEU {first.corpus_signature}"
+    elif first.utility.partition("(")[0] in CORPUS_METRICS:
+        yield "  corpus: not computed; pip install 'minrisk[sacrebleu]'"
 
 
 def _shown(interval: Interval, sign: str = "") -> str:
