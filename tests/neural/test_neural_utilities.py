@@ -215,6 +215,12 @@ def test_sources_count_only_where_they_are_read() -> None:
         ("bertscore", {"model": str(GOLDEN / "bert"), "baseline": "none.tsv"}, "must be a number or a file"),
         ("bertscore", {"model": str(GOLDEN / "bert"), "idf": "none.txt"}, "cannot read the sentences"),
         ("metricx", {"model": str(GOLDEN / "metricx")}, "set edition=23 or 24"),
+        ("metricx", {"model": str(GOLDEN / "bert"), "edition": "23"}, "is a bert; MetricX is an mt5"),
+        (
+            "cross_encoder",
+            {"model": str(GOLDEN / "bert"), "label": 0},
+            "lacks 4 weights of a BertForSeq.*, such as",
+        ),
         ("metricx", {"dtype": "float16"}, "overflows in mT5"),
         ("embedding", {"pooling": "men"}, "did you mean 'mean'"),
         ("embedding", {"max_length": -1}, "at least 1"),

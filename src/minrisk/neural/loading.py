@@ -99,12 +99,21 @@ def tokenizer_of(model: str, **options: Any) -> Any:
 
 
 def pretrained(model: str, kind: str = "AutoModel", dtype: Any = None, **options: Any) -> Any:
-    """A transformers model with its weights, ready to be used."""
+    """A transformers model with its weights, ready to be used; all of them must be there, but for an unused pooler."""
     folder = folder_of(model, WEIGHT_FILES)
+    options |= {"output_loading_info": True, **_dtype_option(dtype)}
     with quiet():
         loader = getattr(package("transformers"), kind).from_pretrained
-        loaded = _loaded("the model", model, loader, str(folder), **_dtype_option(dtype), **options)
+        loaded, report = _loaded("the model", model, loader, str(folder), **options)
+    missing = [key for key in report["missing_keys"] if kind != "AutoModel" or "pooler." not in key]
+    _refuse_missing(missing, f"model {model!r}", f"a {type(loaded).__name__}")
     return quickened(loaded.eval().requires_grad_(False))
+
+
+def _refuse_missing(keys: Sequence[str], place: str, what: str) -> None:
+    """What a checkpoint lacks would be drawn at random, and so would the scores."""
+    if keys:
+        raise InputError(f"{place} lacks {len(keys)} weights of {what}, such as {min(keys)!r}")
 
 
 def built(kind: str, config: Any, state: Mapping[str, Any], dtype: Any, place: str, **options: Any) -> Any:
@@ -122,9 +131,7 @@ def built(kind: str, config: Any, state: Mapping[str, Any], dtype: Any, place: s
             output_loading_info=True,
             **options,
         )
-    missing = sorted(report["missing_keys"])
-    if missing:
-        raise InputError(f"checkpoint {place!r} lacks {len(missing)} weights of its encoder, such as {missing[0]!r}")
+    _refuse_missing(list(report["missing_keys"]), f"checkpoint {place!r}", "its encoder")
     return quickened(made.to(dtype or package("torch").float32).eval().requires_grad_(False))
 
 

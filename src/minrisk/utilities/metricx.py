@@ -135,6 +135,9 @@ class _Network:
 
     def __init__(self, options: _MetricX, limit: int) -> None:
         folder = folder_of(options.model, (*WEIGHT_FILES, "*.model"))
+        config = config_of(options.model)
+        if config.model_type != "mt5":
+            raise InputError(f"model {options.model!r} is a {config.model_type}; MetricX is an mt5")
         self.limit = limit
         self.tokenize = _tokenizer(options)
         devices = devices_of(options.device)
@@ -144,7 +147,7 @@ class _Network:
             row = model.shared.weight[ANSWER].float()
         # Read from the file: some versions of transformers overrule this setting.
         tied = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("tie_word_embeddings")
-        self.answer = (row * config_of(options.model).d_model ** -0.5 if tied else row).to(devices[0])
+        self.answer = (row * config.d_model**-0.5 if tied else row).to(devices[0])
         self.packer = Packer(replicas(model, devices), devices[0].type, options.batch_tokens)
 
     def scores(self, parts: Sequence[Sequence[str]]) -> list[float]:
