@@ -52,9 +52,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def started(*arguments: str, limit: Callable[[], None] | None = None, **environment: str) -> Any:
+    """A command as a process of its own; SIGINT reaches it even where the tests run in the background."""
+
+    def prepare() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if limit is not None:
+            limit()
+
     command = [sys.executable, "-W", "error", "-m", "minrisk", *arguments]
     settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": os.environ | environment}
-    return subprocess.Popen(command, preexec_fn=limit, **settings)
+    return subprocess.Popen(command, preexec_fn=prepare, **settings)
 
 
 def ended(*arguments: str, **options: Any) -> tuple[int, str]:
