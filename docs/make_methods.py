@@ -53,10 +53,15 @@ def page() -> str:
     return f"{INTRODUCTION}{table}\n{sections}\n{measured}"
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def write(target: Path, text: str) -> None:
+    """Write a page, or with --check say whether it is up to date."""
+    script = Path(sys.argv[0])
+    parser = argparse.ArgumentParser(description=f"Write {target.name} from the code.")
     parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
-    target = HERE / "methods.md"
     if parser.parse_args().check:
-        sys.exit(0 if target.read_text(encoding="utf-8") == page() else "docs/methods.md is stale: run this script")
-    target.write_text(page(), encoding="utf-8")
+        sys.exit(0 if target.read_text(encoding="utf-8") == text else f"{target.name} is stale: run {script.name}")
+    target.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(HERE / "methods.md", page())

@@ -5,17 +5,14 @@ python docs/make_utilities.py [--check]
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import inspect
-import sys
-from pathlib import Path
 from typing import Any
+
+from make_methods import HERE, write
 
 from minrisk.utilities import UTILITIES
 from minrisk.utilities.base import EncodedUtility, MatrixUtility, PairUtility, QualityUtility, Utility
-
-HERE = Path(__file__).resolve().parent
 
 INTRODUCTION = """\
 # Utilities
@@ -109,9 +106,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
-    target = HERE / "utilities.md"
-    if parser.parse_args().check:
-        sys.exit(0 if target.read_text(encoding="utf-8") == page() else "docs/utilities.md is stale: run this script")
-    target.write_text(page(), encoding="utf-8")
+    write(HERE / "utilities.md", page())
