@@ -406,6 +406,21 @@ def test_coarse_to_fine_is_exact_among_the_best_of_the_coarse_utility() -> None:
     assert [choice.index for choice in decision.nbest(12)][3:] == np.argsort(-coarse)[3:].tolist()
 
 
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.__name__)
+@pytest.mark.parametrize("budget", [1, 5, 17, 0.5, 0.9])
+def test_weights_may_vanish(suite: type[MethodSuite], budget: float) -> None:
+    """Model probabilities are often zero, or nearly so, beside that of the most probable text."""
+    hypotheses = ["a b", "a c", "b c", "c", "a b c"]
+    for logprobs in ([0.0, -1e9, -1e9, -700.0, -745.0], [-1e9, 0.0, -1e9, -1e9, -1e9]):
+        segment = Segment(hypotheses=hypotheses, logprobs=logprobs, scores=[1.0] * 5, reference="a b")
+        decision = next(
+            minrisk.decode_corpus(
+                [segment], "chrf", suite.method, budget if suite.samples else 1.0, weights="logprob", seed=1
+            )
+        )
+        assert decision.calls <= decision.problem.budget
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

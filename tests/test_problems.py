@@ -74,6 +74,14 @@ def test_very_small_probabilities_do_not_vanish_together() -> None:
     np.testing.assert_allclose(made.column_weights, [1 / (1 + math.exp(-1)), 1 / (1 + math.e)])
 
 
+@pytest.mark.parametrize("weights", [[1.7e308, 1.7e308], [5e-324, 5e-324], [1.7e308, 5e-324]])
+def test_weights_of_any_size_have_shares(weights: list[float]) -> None:
+    made = problem(Segment(hypotheses=["a", "b"], weights=weights))
+    np.testing.assert_allclose(made.column_weights, [0.5, 0.5] if weights[0] == weights[1] else [1.0, 0.0])
+    spread = problem(Segment(hypotheses=["a", "b"], logprobs=[1.7e308, -1.7e308]), "logprob")
+    np.testing.assert_array_equal(spread.column_weights, [1.0, 0.0])
+
+
 def test_given_weights_add_up_over_equal_texts() -> None:
     decision = minrisk.decode(["a", "b", "a"], weights=[1.0, 6.0, 1.0])
     np.testing.assert_allclose(decision.problem.column_weights, [0.25, 0.75])

@@ -190,6 +190,21 @@ def test_options_are_checked_by_name_and_type() -> None:
         minrisk.utility("chrf", word_orders=2)
     with pytest.raises(minrisk.InputError, match="`word_order` of utility 'chrf' must be int, got 'two'"):
         minrisk.utility("chrf", word_order="two")
+    for wrong in (2.0, True, None, [2], np.ones(2)):
+        with pytest.raises(minrisk.InputError, match="`word_order` of utility 'chrf' must be int, got"):
+            minrisk.utility("chrf", word_order=wrong)
+    assert minrisk.utility("chrf", word_order=np.int64(2), beta=1, lowercase=True) == ChrF(2 * 3, 2, 1.0, True)
+    with pytest.raises(minrisk.InputError, match="`rank` of method 'pmbr' must be int, got \\[1\\]"):
+        minrisk.method("pmbr", rank=[1])
+    with pytest.raises(minrisk.InputError, match="a name or an object with a `plan`, got <class"):
+        minrisk.method(type(minrisk.method("pmbr")))
+
+
+def test_orders_that_would_fill_the_memory_are_refused() -> None:
+    assert minrisk.utility("chrf", char_order=10_000).score(["ab"], ["ab"]) == [100.0]
+    for name, option in (("chrf", "char_order"), ("chrf", "word_order"), ("bleu", "max_ngram_order")):
+        with pytest.raises(minrisk.InputError, match=f"{option}`.*10000, got"):
+            minrisk.utility(name, **{option: 10**9})
 
 
 class TestTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import types
 import typing
 from collections.abc import Mapping
@@ -11,6 +12,9 @@ from typing import Any, TypeVar
 from minrisk.errors import SECRET, InputError, unknown_name
 
 T = TypeVar("T")
+
+PLAIN = {bool, int, float, str, type(None)}
+"""Types of options whose values are checked."""
 
 
 def described(name: str, configured: object) -> str:
@@ -49,9 +53,12 @@ def parse_settings(settings: list[str]) -> dict[str, str]:
 
 
 def _read(value: object, hint: Any, place: str) -> object:
-    """`value`, read as type `hint` if it is text."""
+    """`value`, read as type `hint` if it is text, and checked if it is not."""
     allowed = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    names = " or ".join(kind.__name__ for kind in allowed if isinstance(kind, type) and kind is not type(None))
     if not isinstance(value, str):
+        if set(allowed) <= PLAIN and not _fits(value, allowed):
+            raise InputError(f"{place} must be {names}, got {value!r}")
         return value
     if type(None) in allowed and value.lower() in ("none", ""):
         return None
@@ -65,5 +72,13 @@ def _read(value: object, hint: Any, place: str) -> object:
                 continue
     if str in allowed or not {bool, int, float} & set(allowed):
         return value
-    names = " or ".join(kind.__name__ for kind in allowed if kind is not type(None))
     raise InputError(f"{place} must be {names}, got {value!r}")
+
+
+def _fits(value: object, allowed: tuple[type, ...]) -> bool:
+    """Whether a value that is no text is of one of these plain types; any whole number is a number too."""
+    if value is None or isinstance(value, bool):
+        return type(value) in allowed
+    return (float in allowed and isinstance(value, numbers.Real)) or (
+        int in allowed and isinstance(value, numbers.Integral)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -29,7 +30,7 @@ from minrisk.version import __version__
 def method(name: str | Method | None = None, /, **options: Any) -> Method:
     """A configured method: `method("pmbr", rank=8)`. A method that is configured already is returned as it is."""
     if name is not None and not isinstance(name, str):
-        if options or not hasattr(name, "plan"):
+        if options or isinstance(name, type) or not hasattr(name, "plan"):
             raise InputError(f"a method must be a name or an object with a `plan`, got {name!r}")
         return name
     return cast(Method, METHODS.create(name or "full", options))
@@ -176,9 +177,9 @@ class Configuration:
         self.method = _method(method or ("full" if self.budget == 1 and not isinstance(self.budget, int) else "pmbr"))
         check_weights(weights)
         self.weights = weights
-        if isinstance(seed, bool) or not isinstance(seed, int):
+        if isinstance(seed, bool) or not isinstance(seed, int | numbers.Integral):
             raise InputError(f"`seed` must be a whole number, got {seed!r}")
-        self.seed = seed
+        self.seed = int(seed)
         auxiliaries: Mapping[str, Any] = getattr(self.method, "auxiliaries", {})
         self.utilities = {TARGET: self.utility} | {role: _utility(name) for role, name in auxiliaries.items()}
         judge = self.utilities.get("quality")

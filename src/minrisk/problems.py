@@ -83,7 +83,7 @@ def merged(texts: Sequence[str]) -> tuple[Sequence[str], IntArray, IntArray]:
 def _column_weights(segment: Segment, weights: str, column_of_given: IntArray, count: int) -> FloatArray:
     if segment.weights is not None:
         given = np.array(segment.weights)
-        if given.min() < 0 or given.sum() <= 0:
+        if given.min() < 0 or given.max() <= 0:
             raise InputError("`weights` must not be negative, and at least one must be above zero")
         return _shares(given, column_of_given, count)
     if weights == "multiplicity":
@@ -101,7 +101,8 @@ def _column_weights(segment: Segment, weights: str, column_of_given: IntArray, c
     first = np.zeros(count, dtype=np.int64)
     first[column_of_given[::-1]] = np.arange(len(scores))[::-1]
     distinct = scores[first]
-    probabilities = np.exp(distinct - distinct.max())
+    with np.errstate(over="ignore"):
+        probabilities = np.exp(distinct - distinct.max())
     return np.asarray(probabilities / probabilities.sum())
 
 
@@ -111,7 +112,8 @@ def _of_rows(given: Sequence[float] | None, row_positions: IntArray) -> FloatArr
 
 
 def _shares(given: FloatArray, number_of_given: IntArray, count: int) -> FloatArray:
-    totals = np.bincount(number_of_given, weights=given, minlength=count)
+    # Shares of the largest: numbers of any size have a sum.
+    totals = np.bincount(number_of_given, weights=given / given.max(), minlength=count)
     return np.asarray(totals / totals.sum())
 
 

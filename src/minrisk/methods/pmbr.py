@@ -84,7 +84,9 @@ class Pmbr:
         count = min(problem.budget, problem.size - len(free))
         if self.design == "uniform":
             return Cells(*designs.uniform(problem.shape, count, rng, free))
-        weights = problem.column_weights if self.design == "weighted" else None
+        # Columns without weight are looked at too, but only when the others have been.
+        least = np.finfo(np.float64).tiny
+        weights = np.maximum(problem.column_weights, least) if self.design == "weighted" else None
         return Cells(*designs.balanced(problem.shape, count, rng, free, None, weights))
 
     def _literal(self, problem: Problem, cells: Cells, values: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -33,7 +33,7 @@ def draw(weights: FloatArray, count: int, rng: np.random.Generator) -> tuple[Int
     """
     probabilities = inclusion_probabilities(weights, count)
     uniform = rng.random(len(weights))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         odds = uniform / (1 - uniform) * (1 - probabilities) / probabilities
     odds[probabilities == 0] = np.inf
     drawn = np.sort(np.argsort(odds, kind="stable")[:count])
@@ -50,7 +50,7 @@ def block(problem: Problem, rows: IntArray, columns: IntArray) -> Cells:
 def random_order(weights: FloatArray, rng: np.random.Generator) -> IntArray:
     """All numbers, drawn one after the other in proportion to weight; those without weight come last, at random."""
     keys = rng.exponential(size=len(weights))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return np.lexsort((keys, np.where(weights > 0, keys / weights, np.inf))).astype(np.int64)
 
 

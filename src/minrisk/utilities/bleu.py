@@ -9,7 +9,7 @@ from typing import ClassVar
 from minrisk.errors import InputError, unknown_name
 from minrisk.numeric import ngrams, precisions
 from minrisk.types import FloatArray
-from minrisk.utilities.lexical import Matches, NgramUtility
+from minrisk.utilities.lexical import LONGEST, Matches, NgramUtility
 from minrisk.utilities.tokenizers import tokenizer
 
 _SMOOTHING_VALUES = {"floor": 0.1, "add-k": 1.0}
@@ -41,8 +41,8 @@ class Bleu(NgramUtility):
             raise unknown_name("smooth_method", self.smooth_method, precisions.SMOOTHINGS)
         if self.smooth_value is not None and not self.smooth_value >= 0:
             raise InputError(f"`smooth_value` must be at least 0, got {self.smooth_value}")
-        if self.max_ngram_order < 1:
-            raise InputError(f"`max_ngram_order` must be at least 1, got {self.max_ngram_order}")
+        if not 1 <= self.max_ngram_order <= LONGEST:
+            raise InputError(f"`max_ngram_order` must be between 1 and {LONGEST}, got {self.max_ngram_order}")
         tokenizer(self.tokenize)
 
     def _streams(self, texts: Sequence[str]) -> list[ngrams.Stream]:

@@ -12,7 +12,7 @@ import numpy as np
 from minrisk.errors import InputError
 from minrisk.numeric import fscores, ngrams
 from minrisk.types import FloatArray
-from minrisk.utilities.lexical import Matches, NgramUtility
+from minrisk.utilities.lexical import LONGEST, Matches, NgramUtility
 
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
@@ -42,6 +42,10 @@ class ChrF(NgramUtility):
             raise InputError(
                 "`char_order` and `word_order` must be at least 0 and one of them at least 1, "
                 f"got {self.char_order} and {self.word_order}"
+            )
+        if max(self.char_order, self.word_order) > LONGEST:
+            raise InputError(
+                f"`char_order` and `word_order` must be at most {LONGEST}, got {self.char_order} and {self.word_order}"
             )
         if not 0 <= self.beta < math.inf:
             raise InputError(f"`beta` must be at least 0 and finite, got {self.beta}")

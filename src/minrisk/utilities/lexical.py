@@ -24,6 +24,10 @@ _CELLS = 1 << 14
 """Cells scored at once where hardly any two have a text in common: that bounds the memory for the texts."""
 
 
+LONGEST = 10_000
+"""Orders of n-grams beyond this are refused: each takes memory, and no sentence has them."""
+
+
 class SparseUtility(MatrixUtility):
     """A utility whose cells are scored among the texts that they touch: `_some` where they are few, else `matrix`."""
 
