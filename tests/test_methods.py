@@ -284,6 +284,18 @@ def test_prefilter_may_compare_among_the_kept_only() -> None:
     assert decision.calls == 16
 
 
+def test_a_prefilter_within_a_prefilter() -> None:
+    rng = np.random.default_rng(0)
+    table, scores, logprobs = rng.random((20, 20)), rng.normal(size=20), rng.normal(size=20)
+    segment = Segment(hypotheses=[f"text {row}" for row in range(20)], scores=scores, logprobs=logprobs)
+    method = Prefilter(by="scores", keep=8, method=Prefilter(by="logprobs", keep=3))
+    decision = next(minrisk.decode_corpus([segment], Table(values=table), method))
+    first = np.argsort(-scores)[:8]
+    kept = first[np.argsort(-logprobs[first])[:3]]
+    assert decision.index == kept[np.argmax(table[kept].mean(axis=1))]
+    np.testing.assert_allclose(decision.utilities[kept], table[kept].mean(axis=1))
+
+
 def test_mbr_bon_adds_rewards_to_utilities() -> None:
     segment = segments(1)[0]
     assert segment.scores is not None

@@ -396,6 +396,8 @@ def open_output(path: str | Path) -> Iterator[IO[bytes]]:
 
 def replaceable(path: str | Path) -> bool:
     """Whether this is a regular file or none yet; not a device, nor a pipe such as /dev/stdout or `>(...)` may be."""
+    if not str(path):
+        raise InputError("the output needs a name, got an empty one")
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:

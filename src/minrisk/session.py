@@ -69,7 +69,7 @@ class Session:
             asked = next(self._plan) if values is None else self._plan.send(values)
             while isinstance(asked, Within) or len(asked) == 0:
                 if isinstance(asked, Within):
-                    self._within = asked
+                    self._within = asked if self._within is None else _nested(asked, self._within)
                 asked = self._plan.send(np.empty(0))
         except StopIteration as stop:
             self.asked = None
@@ -158,6 +158,11 @@ def replay(
     for values in transcript:
         session.tell(values)
     return session
+
+
+def _nested(part: Within, within: Within) -> Within:
+    """A part of a part, in the numbers of the whole problem."""
+    return Within(within.rows[part.rows], within.columns[part.columns])
 
 
 def _translated(asked: Ask, within: Within, columns: int) -> Ask:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from minrisk.errors import InputError, MinriskError
-from minrisk.formats import json_line
+from minrisk.formats import json_line, replaceable
 from minrisk.types import Segment
 
 try:
@@ -29,6 +29,7 @@ class Unfinished:
     """OUT.partial, of one run at a time: its lines are taken in again when it is opened, and appended to."""
 
     def __init__(self, path: str | Path, settings: Mapping[str, object], restart: bool = False) -> None:
+        replaceable(path)  # It says so where no file can be.
         self.path = Path(os.path.realpath(path))
         self.partial = self.path.with_name(f"{self.path.name}.partial")
         with contextlib.ExitStack() as stack:

@@ -63,6 +63,8 @@ BAD_ARGUMENTS = [
     (("decode", "missing.jsonl"), "missing.jsonl: cannot be read: No such file or directory"),
     (("decode", "."), r"\.: cannot be read: Is a directory"),
     ((*DECODE, "-o", "no/out.jsonl"), "no/out.jsonl: cannot be written: No such file or directory"),
+    ((*DECODE, "-o", ""), "the output needs a name, got an empty one"),
+    ((*DECODE, "--utility", "1e400*chrf"), "weights of a mixture must be above zero and finite, got .inf"),
     ((*DECODE, "-o", "out.parquet.gz"), "out.parquet.gz: Parquet is compressed inside"),
     ((*DECODE, "-o", "samples.jsonl"), "samples.jsonl: is read from; the output must have another name"),
     *(

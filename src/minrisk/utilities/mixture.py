@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,8 +27,8 @@ class Mixture(Utility):
             raise InputError(
                 f"a mixture needs a weight for each utility, got {len(self.parts)} and {len(self.weights)}"
             )
-        if not all(weight > 0 for weight in self.weights):
-            raise InputError(f"the weights of a mixture must be above zero, got {list(self.weights)}")
+        if not all(0 < weight < math.inf for weight in self.weights):
+            raise InputError(f"the weights of a mixture must be above zero and finite, got {list(self.weights)}")
 
     @property
     def needs_source(self) -> bool:  # type: ignore[override]
