@@ -92,11 +92,11 @@ def measure(folder: Path, sources: list[str], samples: int, epsilon: float) -> l
     next(local.records([Source(sources[0])], Wish(samples=8)))
     rows = []
     for source in sources:
-        begin = time.perf_counter()
+        begin = time.process_time()
         record = next(local.records([Source(source)], wish))
-        between = time.perf_counter()
+        between = time.process_time()
         texts = peer.draw(source)
-        end = time.perf_counter()
+        end = time.process_time()
         branching = local.network.branching(local.start(source))
         sampler = Sampler(Sampling("epsilon", epsilon), Limits(local.network.ends))
         draws = sampler.draw(branching, samples, np.random.default_rng(0))
