@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -11,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+import minrisk
 from minrisk.cli.decode import RECORD
-from minrisk.cli.main import parser
+from minrisk.cli.main import COMMANDS, parser
+from minrisk.methods import METHODS
 from minrisk.types import Segment
+from minrisk.utilities import UTILITIES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
@@ -35,6 +39,19 @@ def test_the_readme_links_every_page() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     parts = {"methods-measured.md", "utilities-measured.md"}  # of docs/methods.md and docs/utilities.md
     assert {page.name for page in (ROOT / "docs").glob("*.md") if f"(docs/{page.name})" not in readme} == parts
+
+
+def test_the_readme_names_every_command_method_and_utility() -> None:
+    tables = "\n".join(re.findall(r"^\| .*", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    named = set(re.findall(r"`(?:minrisk )?([a-z_0-9]+)`", tables))
+    assert {*COMMANDS, *METHODS, *UTILITIES} <= named
+
+
+def test_the_principles_name_every_module() -> None:
+    page = (ROOT / "docs" / "principles.md").read_text(encoding="utf-8")
+    modules = {name for _, name, _ in pkgutil.iter_modules(minrisk.__path__) if not name.startswith("_")}
+    named = set(re.findall(r"`([a-z]+)/?`", "\n".join(re.findall(r"^\| .*", page, flags=re.MULTILINE))))
+    assert modules - named == {"parallel", "scripts", "version"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -139,6 +139,8 @@ class TestBadSamples:
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         Path("samples.parquet").write_bytes(b"PAR1")
         refused(run("decode", "samples.parquet"), r"pip install 'minrisk\[parquet\]'$")
+        refused(run(*DECODE, "-o", "out.parquet"), r"pip install 'minrisk\[parquet\]'$")
+        assert not Path("out.parquet.partial").exists()
 
 
 @pytest.mark.parametrize("script", ["broken.py", "exits.py"])

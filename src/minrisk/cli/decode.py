@@ -209,6 +209,7 @@ def _record(decision: Decision, nbest: int | None, selection: str, **given: Any)
 def _checked_format(options: argparse.Namespace, layout: TextLayout) -> str:
     """The format to write, of options that go together."""
     from minrisk.errors import InputError, unknown_name
+    from minrisk.formats import decisions_table
     from minrisk.selection import SELECTIONS
 
     name = options.output.lower().removesuffix(".gz")
@@ -216,6 +217,8 @@ def _checked_format(options: argparse.Namespace, layout: TextLayout) -> str:
         raise InputError(f"{options.output}: Parquet is compressed inside; name it .parquet")
     known = {"txt": "text", "parquet": "parquet"}
     format = str(options.format or known.get(name.rpartition(".")[2], "jsonl"))
+    if format == "parquet":
+        decisions_table([], nbest=False)  # Where that cannot be made, it says so before anything is spent.
     if options.nbest and format == "text":
         raise InputError("--nbest goes with --format jsonl: flat text has one line for a segment")
     if options.selection not in SELECTIONS:
