@@ -305,6 +305,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write the table here too")
     parser.add_argument("--quick", action="store_true", help="16 texts a segment")
     options = parser.parse_args()
+    if not options.samples.is_file():
+        raise SystemExit(f"skipped: {options.samples} is not there; name a samples file")
     found = table(options.samples, options.mbrs_python, options.quick)
     print(found)
     if options.output:

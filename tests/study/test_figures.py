@@ -42,6 +42,18 @@ def test_a_legend_of_many_methods_stands_below(store: Store, tmp_path: Path) -> 
     assert heights[1] > heights[0]
 
 
+@pytest.mark.parametrize(("methods", "shown"), [(("map",), False), ((), False), (("map", "NxK"), True)])
+def test_what_logarithms_cannot_show_is_left_out(
+    methods: tuple[str, ...], shown: bool, store: Store, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    design = Design(methods=methods, sizes=(8,), budgets=("1/4",), trials=2)
+    records = simulate(store, tmp_path / "records", design, workers=1)
+    names = {path.name for path in write_figures(records, tmp_path)}
+    assert "expected-N8.png" in names
+    assert ("regret-calls.png" in names) == shown
+
+
 def test_figure_of_a_spectrum(store: Store, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     write_spectra(spectrum(store, [8], workers=1), tmp_path, "chrF")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
+import sys
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from study.conftest import segments
 
 from minrisk.errors import InputError
+from minrisk.methods import METHODS
 from minrisk.methods.pmbr import Pmbr
 from minrisk.numeric.sampling import draw
 from minrisk.problems import problem_of
@@ -24,7 +26,8 @@ from minrisk.study.store import Store, build_store, import_matrices
 from minrisk.study.summary import bootstrap, compared, higher_is_better, summarize
 from minrisk.study.tables import Table, decimals, latex, markdown, results
 from minrisk.study.trials import concluded, draw_samples, full_values, outcomes
-from minrisk.types import Segment
+from minrisk.study.tuning import Grid
+from minrisk.types import Cells, Estimate, Plan, Problem, Segment
 from minrisk.utilities.chrf import ChrF
 
 DESIGN = Design(sizes=(12, 16), budgets=("1/8", "1/2"), trials=6, seed=3)
@@ -328,3 +331,50 @@ def test_wrong_designs_are_refused(wrong: dict[str, object]) -> None:
 
 def test_sizes_that_fit() -> None:
     assert paper_sizes(100) == (32, 64)
+
+
+def test_budgets_and_sizes_count_once() -> None:
+    design = Design(budgets=("1/8", 0.125, "2/16", 16), sizes=(8, 4, 8))
+    assert design.shares == [Fraction(1, 8), 16]
+    assert design.sizes == (8, 4)
+    assert Design(budgets="1/8").shares == [Fraction(1, 8)]
+
+
+@pytest.mark.parametrize("budgets", [(), ("auto",), ("1/0",), (0,)])
+def test_a_study_needs_budgets_in_numbers(budgets: tuple[str | int, ...]) -> None:
+    with pytest.raises(InputError, match="budget"):
+        Design(budgets=budgets)
+    with pytest.raises(InputError, match="budget"):
+        Grid(budgets=budgets)
+
+
+def test_some_segments_must_be_left(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no segment is left"):
+        simulate(store, tmp_path, replace(DESIGN, without=tuple(store.ids)), workers=1)
+    assert not list(tmp_path.iterdir())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ladder:
+    """Scores a column after the other, prefers the last row, and stops early if nothing tells the rows apart."""
+
+    def plan(self, problem: Problem, rng: np.random.Generator) -> Plan:
+        rows = np.arange(problem.shape[0])
+        values = np.zeros(len(rows))
+        for column in rng.permutation(problem.shape[1])[: problem.budget // len(rows)]:
+            values += yield Cells(rows, np.full(len(rows), column))
+            if np.ptp(values) == 0:
+                break
+        return Estimate(values=values, preference=rows.astype(float))
+
+
+def test_any_method_that_is_registered_can_be_simulated(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS._entries, "ladder", f"{__name__}:Ladder")  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[Ladder.__module__])
+    design = Design(methods=("ladder",), sizes=(10,), budgets=("1/2",), trials=2)
+    records = simulate(store, tmp_path, design, workers=1)
+    assert records.methods == ["FMBR", "ladder"]
+    for arrays in records.of_segments(10, ["calls", "regret"]):
+        assert (arrays["calls"][:, 1] > 0).all()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from study.conftest import segments
 
+from minrisk.cli.callables import named_utility
+from minrisk.cli.main import main
 from minrisk.errors import InputError
+from minrisk.study.source import prepared_store
 from minrisk.study.store import Store, build_store, import_matrices, slug
 from minrisk.types import Segment
 from minrisk.utilities.bleu import Bleu
@@ -142,3 +146,57 @@ def test_values_that_are_not_finite_are_refused(tmp_path: Path) -> None:
 
 def test_names_of_files() -> None:
     assert slug("pmbr(rank=8, x)/N") == "pmbr-rank=8-x-N"
+
+
+def test_matrices_that_changed_are_taken_anew(tmp_path: Path) -> None:
+    for shift in (0.0, 1.0):
+        np.save(tmp_path / "values.npy", np.arange(18.0).reshape(2, 3, 3) + shift)
+        store = import_matrices(tmp_path / "values.npy", tmp_path / "store")
+        np.testing.assert_array_equal(store.values(1), np.arange(9.0, 18.0).reshape(3, 3) + shift)
+
+
+def test_a_function_that_changed_is_asked_again(tmp_path: Path) -> None:
+    script = tmp_path / "judge.py"
+    for value in (1.0, 2.0):
+        script.write_text(f"def judge(left, right):\n    return [{value}] * len(left)\n")
+        utility = named_utility(f"{script}:judge", {})
+        store = build_store(segments(1), utility, tmp_path / "store", metrics={"own": utility})
+        assert store.values(0)[0, 0] == store.scores("own")[0][0] == value
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.zeros((0, 4, 4)), "at least one matrix"),
+        (np.zeros(4), "must be square"),
+        (np.full((1, 2, 2), "a"), "must hold numbers"),
+        (np.ones((1, 2, 2), dtype=complex), "must hold numbers"),
+        (np.full((1, 2, 2), 1e300), "beyond what float32 holds"),
+    ],
+)
+def test_arrays_that_are_no_matrices_are_refused(values: np.ndarray[Any, Any], message: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "values.npy", values)
+    with pytest.raises(InputError, match=message):
+        import_matrices(tmp_path / "values.npy", tmp_path / "store")
+
+
+def test_files_that_are_no_arrays_are_named(tmp_path: Path) -> None:
+    build_store(segments(1), ChrF(), tmp_path)
+    (tmp_path / "00000.npy").write_bytes(b"text")
+    with pytest.raises(InputError, match=r"00000\.npy: cannot be read: it does not hold arrays of NumPy"):
+        Store.open(tmp_path).values(0)
+    (tmp_path / "store.json").write_text('{"ids": ["s0"]}')
+    with pytest.raises(InputError, match="not complete"):
+        Store.open(tmp_path)
+
+
+def test_segments_have_ids_of_their_own(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="two segments have the id 's0'"):
+        build_store(segments(1) * 2, ChrF(), tmp_path)
+
+
+@pytest.mark.parametrize("options", [{"limit": 2}, {"metrics": [ChrF()]}, {"values": "values.npz"}])
+def test_what_a_store_cannot_heed_is_refused(options: dict[str, Any], store: Store, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"`{next(iter(options))}` goes with a samples file"):
+        prepared_store(store.folder, tmp_path, ChrF(), **options)
+    assert main(["study", "spectrum", str(store.folder), "--utility", "bleu", "-o", str(tmp_path)]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -115,3 +116,24 @@ def test_wrong_grids_are_refused(wrong: dict[str, object]) -> None:
 def test_more_segments_than_there_are_cannot_be_held_out(store: Store) -> None:
     with pytest.raises(InputError, match="10 segments"):
         tune(store, Grid(size=8))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"method": "halving", "options": {}},
+        {"method": "pmbr"},
+        {"method": "pmbr", "options": {"paper": True}},
+        {"method": "pmbr", "options": {"paper": True, "regularization": "much"}},
+        {"method": "pmbr", "options": {"paper": True, "regularization": 0.1}, "unit": []},
+        {"method": "pmbr", "options": {"rank": 3}, "held_out": 5},
+        {"method": "pmbr", "options": {"rank": -1}},
+        {"method": "pmbr", "options": {"runk": 3}},
+    ],
+)
+def test_what_is_no_tuned_configuration_is_refused(content: dict[str, object], tmp_path: Path) -> None:
+    path = tmp_path / "tuned.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError):
+        tuned_method(path)

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_matrix_arguments(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--utility", default="chrf", metavar="NAME", help="as for decode (default: chrf)")
+    group.add_argument("--utility", metavar="NAME", help="as for decode (default: chrf)")
     group.add_argument("--utility-set", action="append", default=[], metavar="OPTION=VALUE", help="of the utility")
     group.add_argument(
         "--metric",
@@ -119,7 +119,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _matrix(options: argparse.Namespace) -> str:
     store = _store(options, options.output)
-    return f"{options.output}: {len(store.ids)} matrices\n{store.signature}"
+    return f"{store.folder}: {len(store.ids)} matrices\n{store.signature}"
 
 
 def _spectrum(options: argparse.Namespace) -> str:
@@ -200,13 +200,16 @@ def _simulate(options: argparse.Namespace) -> str:
 
 def _store(options: argparse.Namespace, folder: str | Path) -> Store:
     from minrisk.cli.callables import named_utility
+    from minrisk.errors import InputError
     from minrisk.study import prepared_store
 
+    if Path(options.source).is_dir() and (options.utility or options.utility_set):
+        raise InputError(f"{options.source}: is a store and has its utility; `--utility` goes with a samples file")
     with _progress(options, "matrices") as progress:
         return prepared_store(
             options.source,
             folder,
-            named_utility(options.utility, parse_settings(options.utility_set)),
+            named_utility(options.utility or "chrf", parse_settings(options.utility_set)),
             values=options.values,
             pool=options.pool,
             dtype=options.dtype,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,7 @@ from minrisk.study.spectra import PARTS, read_spectra
 from minrisk.study.store import slug
 from minrisk.study.summary import Summary, summarize
 from minrisk.study.tables import REFERENCE, title
+from minrisk.types import FloatArray
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F4F24", "#6A51A3", "#444444")
 """Okabe and Ito's, told apart by all kinds of colour vision, and three more; markers and dashes differ as well."""
@@ -48,14 +49,20 @@ SETTINGS = {
 
 
 def write_figures(records: Records, folder: str | Path) -> list[Path]:
-    """Each measure against the budget, one figure for each size, and quality against calls over all sizes."""
+    """Each measure against the budget, one figure for each size, and quality against calls at the largest size.
+
+    Logarithmic axes have no place for methods that make no calls, or are never short of full MBR.
+    """
     summaries = summarize(records)
     written = []
     for summary in summaries:
         for measure in records.measures:
             name = f"{measure.removeprefix('score.')}-N{summary.size}"
             written += _drawn(folder, name, _against_budget, records, summary, measure)
-    written += _drawn(folder, "regret-calls", _against_calls, records, summaries)
+    largest = max(summaries, key=lambda summary: summary.size)
+    curves = _curves(records, largest)
+    if curves:
+        written += _drawn(folder, "regret-calls", _against_calls, records, largest, curves)
     return written
 
 
@@ -124,15 +131,26 @@ def _against_budget(axes: Any, records: Records, summary: Summary, measure: str)
     axes.set_title(f"N = {summary.size}, {_duplicates(records)}, {records.about['trials']} trials", loc="left")
 
 
-def _against_calls(axes: Any, records: Records, summaries: Sequence[Summary]) -> None:
-    """What the choices fall short of full MBR's, against the calls really made; the largest size that was run."""
-    summary = summaries[-1]
+def _curves(records: Records, summary: Summary) -> dict[int, tuple[FloatArray, FloatArray]]:
+    """Calls really made and regret, of each method by its number: those that logarithmic axes can show."""
+    budgets = sorted(records.budgets, key=Fraction)
+    curves = {}
     for number, method in enumerate(_rivals(records)):
-        budgets = sorted(records.budgets, key=_share)
         calls = np.array([summary.mean(method, budget, "calls") for budget in budgets])
         regrets = np.array([summary.mean(method, budget, "regret") for budget in budgets])
-        shown = regrets > 0
-        axes.plot(calls[shown], regrets[shown], label=method, **_style(number))
+        shown = (regrets > 0) & (calls > 0)
+        if shown.any():
+            curves[number] = calls[shown], regrets[shown]
+    return curves
+
+
+def _against_calls(
+    axes: Any, records: Records, summary: Summary, curves: dict[int, tuple[FloatArray, FloatArray]]
+) -> None:
+    """What the choices fall short of full MBR's, against the calls really made."""
+    rivals = _rivals(records)
+    for number, curve in curves.items():
+        axes.plot(*curve, label=rivals[number], **_style(number))
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -171,8 +189,3 @@ def _style(number: int) -> dict[str, Any]:
         "marker": MARKERS[number % len(MARKERS)],
         "linestyle": DASHES[number % len(DASHES)],
     }
-
-
-def _share(budget: str) -> Fraction:
-    """Shares among themselves, and numbers of calls among themselves."""
-    return Fraction(budget)

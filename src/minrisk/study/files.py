@@ -35,7 +35,12 @@ def read_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, np.
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in (archive.files if names is None else names)}
     except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
-        raise InputError(f"{path}: cannot be read: {error}; remove it, and it is computed anew") from error
+        raise InputError(f"{path}: cannot be read: {reason(error)}; remove it, and it is computed anew") from error
+
+
+def reason(error: Exception) -> str:
+    """Why NumPy could not read a file; of what is no array at all, it says that it may be a dangerous one."""
+    return "it does not hold arrays of NumPy" if "pickle" in str(error) else str(error)
 
 
 def write_json(path: Path, content: Any) -> None:

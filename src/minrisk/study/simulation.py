@@ -10,13 +10,13 @@ from time import process_time
 
 import numpy as np
 
-from minrisk.budgets import Budget, parse_budget
+from minrisk.budgets import Budget
 from minrisk.errors import InputError
 from minrisk.study.baselines import PAPER, Contender, contenders
 from minrisk.study.parallel import spread
 from minrisk.study.records import BLOCK, Records, Shard
 from minrisk.study.store import Pool, Progress, Store
-from minrisk.study.trials import draw_samples, outcomes, runs
+from minrisk.study.trials import draw_samples, outcomes, runs, shares_of
 from minrisk.types import FloatArray, Method
 from minrisk.version import __version__
 
@@ -49,13 +49,15 @@ class Design:
             raise InputError(f"`trials` must be at least 1, got {self.trials}")
         if not self.sizes or min(self.sizes) < 1:
             raise InputError(f"`sizes` must be numbers of samples of at least 1, got {self.sizes}")
+        object.__setattr__(self, "sizes", tuple(dict.fromkeys(self.sizes)))
+        object.__setattr__(self, "budgets", tuple(shares_of(self.budgets)))
         if self.unit is not None and not self.unit > 0:
             raise InputError(f"`unit` must be above zero, got {self.unit}")
 
     @property
     def shares(self) -> list[Fraction | int]:
         """The budgets as numbers."""
-        return [parse_budget(budget) for budget in self.budgets]
+        return shares_of(self.budgets)
 
     @property
     def contenders(self) -> list[Contender]:
@@ -97,8 +99,10 @@ def simulate(
     unknown = sorted(set(design.without) - set(store.ids))
     if unknown:
         raise InputError(f"`without` names segments that the store does not have: {', '.join(unknown[:5])}")
-    records = Records.create(folder, design.about(store))
     kept = [number for number, name in enumerate(store.ids) if name not in set(design.without)]
+    if not kept:
+        raise InputError("no segment is left: the tuning has seen all of them, or `without` names them all")
+    records = Records.create(folder, design.about(store))
     blocks = [(first, min(first + BLOCK, design.trials)) for first in range(0, design.trials, BLOCK)]
     shards = [Shard(size, number, *block) for size in design.sizes for number in kept for block in blocks]
     missing = [shard for shard in shards if not records.has(shard)]

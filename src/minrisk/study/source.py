@@ -30,15 +30,17 @@ def prepared_store(
              store is made in `folder`
     values   an .npz or .npy with the matrices of the samples (hypotheses x hypotheses), in place of the utility
     metrics  held-out, against the human reference; a store has its own
+    limit    segments of a samples file that are used: the first so many
     """
     path = Path(source)
+    own = path.suffix in (".npz", ".npy")
+    if path.is_dir() or own:
+        for name, given in (("values", values), ("metrics", metrics), ("limit", limit)):
+            if given:
+                raise InputError(f"{source}: is a store or holds matrices; `{name}` goes with a samples file")
     if path.is_dir():
-        if values is not None:
-            raise InputError(f"{source}: is a store and has its values; `values` goes with a samples file")
         return Store.open(path)
-    if path.suffix in (".npz", ".npy"):
-        if values is not None:
-            raise InputError(f"{source}: holds matrices; `values` goes with a samples file")
+    if own:
         return import_matrices(path, folder, higher_is_better=not lower_is_better, dtype=dtype)
     chosen = utility if values is None else Table(path=str(values), higher_is_better=not lower_is_better)
     return build_store(path, chosen, folder, pool=pool, dtype=dtype, limit=limit, metrics=metrics, progress=progress)

@@ -13,6 +13,7 @@ P samples of which D differ: duplicates cost nothing.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -27,9 +29,11 @@ from minrisk.errors import InputError, MinriskError
 from minrisk.formats import read_segments
 from minrisk.problems import merged, problem_of
 from minrisk.seeding import digest
-from minrisk.study.files import made_folder, read_arrays, read_json, write_array, write_arrays, write_json
+from minrisk.store.identity import file_digest
+from minrisk.study.files import made_folder, read_arrays, read_json, reason, write_array, write_arrays, write_json
 from minrisk.types import Cells, FloatArray, IntArray, Segment
 from minrisk.utilities.base import EncodedUtility, MatrixUtility, QualityUtility, Utility
+from minrisk.utilities.function import Function, QualityFunction
 from minrisk.utilities.table import Table
 from minrisk.version import __version__
 
@@ -72,7 +76,7 @@ class Store:
     def open(cls, folder: str | Path) -> Store:
         """The store in a folder; one that is not complete is an InputError."""
         about = read_json(Path(folder) / "store.json", "the description of a matrix store (see `minrisk study matrix`)")
-        if "ids" not in about:
+        if not {"ids", "unit", "higher_is_better", "signature", "knows_self_values"} <= about.keys():
             raise InputError(f"{folder}: this matrix store is not complete; run `minrisk study matrix` again")
         return cls(Path(folder), about)
 
@@ -112,7 +116,8 @@ class Store:
         try:
             return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
         except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{path}: cannot be read: {error}") from error
+            again = "remove it, and `minrisk study matrix` computes it anew"
+            raise InputError(f"{path}: cannot be read: {reason(error)}; {again}") from error
 
     def samples(self, number: int) -> dict[str, np.ndarray[Any, Any]]:
         """`index`, and `logprobs` and `scores` if they were given."""
@@ -120,7 +125,7 @@ class Store:
 
     def scores(self, metric: str) -> list[FloatArray]:
         """The held-out scores of each segment's distinct texts."""
-        key = _key(self.about["metrics"][metric]["signature"])
+        key = self.about["metrics"][metric]["key"]
         return [read_arrays(_metrics_path(self.folder, number), [key])[key] for number in range(len(self.ids))]
 
     def pool(self, number: int, metrics: dict[str, FloatArray] | None = None, unit: float | None = None) -> Pool:
@@ -169,25 +174,29 @@ def build_store(
     about = _about(utility, pool, dtype)
     _check_same(target / "store.json", about["signature"])
     write_json(target / "store.json", about)
+    behind = _behind(utility)
+    keys = {name: _key(judge) for name, judge in judges.items()}
     segments = islice(read_segments(samples) if isinstance(samples, str | Path) else samples, limit)
-    ids: list[str] = []
+    ids: dict[str, None] = {}
     for number, segment in enumerate(segments):
         name = str(number) if segment.id is None else segment.id
+        if name in ids:
+            raise InputError(f"two segments have the id {name!r}; a study tells segments by their ids")
         try:
-            _add_segment(target, number, segment, utility, pool, np.dtype(dtype))
-            _add_scores(target, number, segment, judges.values(), pool)
+            _add_segment(target, number, segment, utility, pool, np.dtype(dtype), behind)
+            _add_scores(target, number, segment, {keys[label]: judge for label, judge in judges.items()}, pool)
         except MinriskError as error:
             error.add_note(f"in segment {name!r}")
             raise
-        ids.append(name)
+        ids[name] = None
         if progress is not None:
             progress(number + 1, limit)
-    signature = f"{about['signature']}|samples:{_samples_digest(target, ids)}"
+    signature = f"{about['signature']}|samples:{_samples_digest(target, len(ids))}"
     scored = {
-        name: {"signature": judge.signature(), "higher_is_better": judge.higher_is_better}
+        name: {"signature": judge.signature(), "key": keys[name], "higher_is_better": judge.higher_is_better}
         for name, judge in judges.items()
     }
-    write_json(target / "store.json", about | {"signature": signature, "ids": ids, "metrics": scored})
+    write_json(target / "store.json", about | {"signature": signature, "ids": list(ids), "metrics": scored})
     return Store.open(target)
 
 
@@ -198,15 +207,9 @@ def import_matrices(
 
     All samples count as different, and there are no held-out metrics.
     """
-    try:
-        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: an .npy or .npz of matrices was expected: {error}") from error
-    if isinstance(loaded, np.ndarray):
-        stack = loaded[None] if loaded.ndim == 2 else loaded
-        matrices: dict[str, Any] = {str(number): matrix for number, matrix in enumerate(stack)}
-    else:
-        matrices = {name: loaded[name] for name in loaded.files}
+    matrices = _matrices_in(path)
+    if not matrices:
+        raise InputError(f"{path}: at least one matrix was expected, there is none")
     segments = []
     for name, matrix in matrices.items():
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -216,6 +219,17 @@ def import_matrices(
     store = build_store(segments, table, folder, pool=max(map(len, matrices.values())), dtype=dtype)
     write_json(store.folder / "store.json", store.about | {"unit": unit})
     return Store.open(folder)
+
+
+def _matrices_in(path: str | Path) -> dict[str, Any]:
+    """The arrays of a file by their names, or by their numbers in a stack."""
+    try:
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(loaded, np.ndarray):
+            return {name: loaded[name] for name in loaded.files}
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise InputError(f"{path}: an .npy or .npz of matrices was expected: {reason(error)}") from error
+    return {str(number): matrix for number, matrix in enumerate(loaded[None] if loaded.ndim == 2 else loaded)}
 
 
 def slug(name: str) -> str:
@@ -256,24 +270,38 @@ def labelled_metrics(given: Iterable[tuple[str, Utility]]) -> dict[str, Utility]
     return metrics
 
 
-def _mark(segment: Segment, pool: int) -> np.ndarray[Any, Any]:
+def _behind(utility: Utility) -> bytes:
+    """What a signature does not tell: the content of a checkpoint, or of the file of a function without a label."""
+    files = list(utility.files())
+    if isinstance(utility, Function | QualityFunction) and utility.label is None:
+        try:
+            files = [Path(inspect.getfile(inspect.unwrap(utility.function)))]
+        except TypeError:
+            files = []
+    return digest(file_digest(file) for file in files if file.is_file())
+
+
+def _mark(segment: Segment, pool: int, *more: bytes) -> np.ndarray[Any, Any]:
     """Bytes that stand for all that the values of a segment depend on."""
-    texts = digest((segment.id, segment.source, segment.reference, *segment.hypotheses[:pool]))
+    texts = digest((segment.id, segment.source, segment.reference, *segment.hypotheses[:pool], *more))
     return np.frombuffer(texts, dtype=np.uint8)
 
 
 def _add_segment(
-    target: Path, number: int, segment: Segment, utility: Utility, pool: int, dtype: np.dtype[Any]
+    target: Path, number: int, segment: Segment, utility: Utility, pool: int, dtype: np.dtype[Any], behind: bytes
 ) -> None:
     """Put a segment on disk, its matrix unless it is there."""
     for name in ("pseudo_references", "weights"):
         if getattr(segment, name) is not None:
             raise InputError(f"a study draws candidates and pseudo-references from one pool; leave `{name}` out")
-    mark = _mark(segment, pool)
     done = target / f"{number:05}.samples.npz"
     texts, index, _ = merged(segment.hypotheses[:pool])
+    # Values of a table are had for nothing, and nothing else says whether they are still the same.
+    given = _matrix(segment, texts, utility, dtype) if isinstance(utility, Table) else None
+    mark = _mark(segment, pool, behind if given is None else given.tobytes())
     if not (done.exists() and np.array_equal(read_arrays(done).get("digest", np.empty(0)), mark)):
-        write_array(target / f"{number:05}.npy", _matrix(segment, texts, utility).astype(dtype))
+        matrix = _matrix(segment, texts, utility, dtype) if given is None else given
+        write_array(target / f"{number:05}.npy", matrix)
     arrays: dict[str, np.ndarray[Any, Any]] = {"index": index.astype(np.int32), "digest": mark}
     if segment.logprobs is not None:
         arrays["logprobs"] = np.array(segment.logprobs[:pool])
@@ -283,7 +311,7 @@ def _add_segment(
     write_arrays(done, arrays)
 
 
-def _matrix(segment: Segment, texts: Sequence[str], utility: Utility) -> FloatArray:
+def _matrix(segment: Segment, texts: Sequence[str], utility: Utility, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """The utilities of all pairs of the distinct texts of a segment: (D, D), all finite."""
     if isinstance(utility, Table):
         matrix = _of_table(utility, segment, len(texts))
@@ -292,7 +320,9 @@ def _matrix(segment: Segment, texts: Sequence[str], utility: Utility) -> FloatAr
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0]
         raise InputError(f"utility {utility.name!r} gave {matrix[row, column]} for {texts[row]!r}, {texts[column]!r}")
-    return matrix
+    if np.abs(matrix).max() > np.finfo(dtype).max:
+        raise InputError(f"utility {utility.name!r} gave values beyond what {dtype} holds; name another `dtype`")
+    return matrix.astype(dtype)
 
 
 def _all_pairs(utility: Utility, texts: Sequence[str], source: str | None) -> FloatArray:
@@ -323,13 +353,13 @@ def _of_table(table: Table, segment: Segment, size: int) -> FloatArray:
     return table.answer(problem, Cells(rows, np.tile(np.arange(size), size))).reshape(size, size)
 
 
-def _add_scores(target: Path, number: int, segment: Segment, metrics: Iterable[Utility], pool: int) -> None:
+def _add_scores(target: Path, number: int, segment: Segment, metrics: Mapping[str, Utility], pool: int) -> None:
     """Put the scores of a segment's distinct texts against its reference on disk, those that are not there."""
     path, mark = _metrics_path(target, number), _mark(segment, pool)
     found = read_arrays(path) if path.exists() else {}
     if not np.array_equal(found.get("digest", np.empty(0)), mark):
         found = {"digest": mark}
-    missing = {_key(metric.signature()): metric for metric in metrics if _key(metric.signature()) not in found}
+    missing = {key: metric for key, metric in metrics.items() if key not in found}
     if not missing:
         return
     texts = merged(segment.hypotheses[:pool])[0]
@@ -348,12 +378,12 @@ def _metrics_path(folder: Path, number: int) -> Path:
     return folder / f"{number:05}.metrics.npz"
 
 
-def _key(signature: str) -> str:
+def _key(metric: Utility) -> str:
     """What the scores of a metric are filed under."""
-    return digest((signature,)).hex()[:16]
+    return digest((metric.signature(), _behind(metric))).hex()[:16]
 
 
-def _samples_digest(target: Path, ids: Sequence[str]) -> str:
+def _samples_digest(target: Path, count: int) -> str:
     """Eight hexadecimal digits that stand for all texts of the store."""
-    marks = (read_arrays(target / f"{number:05}.samples.npz")["digest"].tobytes() for number in range(len(ids)))
+    marks = (read_arrays(target / f"{number:05}.samples.npz")["digest"].tobytes() for number in range(count))
     return digest(marks).hex()[:8]

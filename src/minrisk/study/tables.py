@@ -90,6 +90,7 @@ def markdown(table: Table) -> str:
     for label, rows in table.blocks:
         for number, (name, cells) in enumerate(rows):
             shown = [f"**{text}**" if best else text for text, best in cells]
+            name = name.replace("|", "\\|")
             lines.append(f"| {label if number == 0 else ''} | {name} | {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"
 

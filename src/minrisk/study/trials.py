@@ -9,7 +9,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from minrisk.budgets import calls_allowed
+from minrisk.budgets import Budget, calls_allowed, parse_budget
 from minrisk.errors import InputError
 from minrisk.numeric.estimation import expected_utilities
 from minrisk.seeding import digest, stream
@@ -128,6 +128,19 @@ def concluded(problem: Problem, matrix: FloatArray, contender: Contender, seed: 
             )
         session.tell(matrix[asked.rows, asked.columns])
     return session
+
+
+def shares_of(budgets: Sequence[Budget]) -> list[Fraction | int]:
+    """Budgets as numbers, each once; every trial of a study is given the same ones."""
+    shares: dict[Fraction | int, None] = {}
+    for budget in [budgets] if isinstance(budgets, str) else budgets:
+        share: object = parse_budget(budget)
+        if not isinstance(share, Fraction | int):
+            raise InputError(f"a study compares methods on given budgets: a share or a number of calls, got {budget!r}")
+        shares[share] = None
+    if not shares:
+        raise InputError("`budgets` is empty; at least one is needed")
+    return list(shares)
 
 
 def runs(contenders: Sequence[Contender], budgets: Sequence[Fraction | int]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from minrisk.budgets import Budget, calls_allowed, parse_budget
+from minrisk.budgets import Budget, calls_allowed
 from minrisk.decoding import method as configured
 from minrisk.errors import InputError
 from minrisk.methods.pmbr import Pmbr
@@ -20,7 +20,7 @@ from minrisk.study.files import read_json, write_json
 from minrisk.study.parallel import spread
 from minrisk.study.simulation import BUDGETS
 from minrisk.study.store import Progress, Store
-from minrisk.study.trials import draw_samples, full_values
+from minrisk.study.trials import draw_samples, full_values, shares_of
 from minrisk.types import Estimate, FloatArray, ranking
 
 REGULARIZATIONS = (0.1, 0.15, 0.2)
@@ -49,7 +49,7 @@ class Grid:
     paper: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("regularizations", "ranks", "iterations", "budgets"):
+        for name in ("regularizations", "ranks", "iterations"):
             if not getattr(self, name):
                 raise InputError(f"`{name}` of the grid is empty; at least one is needed")
         for name in ("held_out", "trials", "size"):
@@ -57,6 +57,9 @@ class Grid:
                 raise InputError(f"`{name}` of the grid must be at least 1, got {getattr(self, name)}")
         for name in ("regularizations", "ranks", "iterations"):
             object.__setattr__(self, name, tuple(sorted(set(getattr(self, name)))))
+        object.__setattr__(self, "budgets", tuple(shares_of(self.budgets)))
+        if self.unit is not None and not self.unit > 0:
+            raise InputError(f"`unit` of the grid must be above zero, got {self.unit}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +142,8 @@ def places_of(folder: Path, grid: Grid, number: int, trial: int) -> FloatArray:
     weights = drawn.problem.row_weights
     best = ranking(Estimate(values=full_values(drawn)), weights)[0]
     places = np.empty((len(grid.regularizations), len(grid.ranks), len(grid.iterations), len(grid.budgets)))
-    for column, budget in enumerate(grid.budgets):
-        limited = replace(drawn.problem, budget=calls_allowed(parse_budget(budget), drawn.problem.size))
+    for column, share in enumerate(shares_of(grid.budgets)):
+        limited = replace(drawn.problem, budget=calls_allowed(share, drawn.problem.size))
         for (i, regularization), (j, rank) in product(enumerate(grid.regularizations), enumerate(grid.ranks)):
             method = Pmbr(rank=rank, regularization=regularization, paper=grid.paper)
             found = values_along_path(method, limited, drawn.matrix, grid.seed, grid.iterations)
@@ -157,12 +160,15 @@ def tuned_method(path: str | Path, unit: float = 1.0) -> tuple[Pmbr, tuple[str, 
           c times as large are completed alike with c times the regularization.
     """
     content: dict[str, Any] = read_json(Path(path), "a tuned configuration (see `minrisk study tune`)")
-    options = content.get("options")
-    if content.get("method") != "pmbr" or not isinstance(options, dict):
-        raise InputError(f"{path}: a tuned configuration has `method` and `options`, got {sorted(content)}")
-    if options.get("paper"):
-        options = options | {"regularization": options["regularization"] * (content.get("unit", 1.0) / unit)}
-    return cast(Pmbr, configured("pmbr", **options)), tuple(content.get("held_out", ()))
+    if content.get("method") != "pmbr":
+        raise InputError(f"{path}: a tuned configuration is one of method 'pmbr', got {content.get('method')!r}")
+    try:
+        options, held_out = dict(content["options"]), tuple(map(str, content.get("held_out", ())))
+        if options.get("paper"):
+            options["regularization"] = float(options["regularization"]) * float(content.get("unit", 1.0)) / unit
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: not as `minrisk study tune` writes it: {error!r}") from error
+    return cast(Pmbr, configured("pmbr", **options)), held_out
 
 
 def losses(tuned: Tuned, chosen: Sequence[tuple[str, Pmbr]]) -> list[tuple[str, Pmbr, FloatArray]]:

@@ -53,6 +53,10 @@ class Table(MatrixUtility):
         expected = (len(problem.row_of_hypothesis), problem.columns_given)
         if table is None:
             raise InputError(f"utility 'table' has no matrix for segment {problem.id!r}")
+        if np.asarray(table).dtype.kind not in "biuf":
+            raise InputError(
+                f"utility 'table', segment {problem.id!r}: the matrix must hold numbers, got {np.asarray(table).dtype}"
+            )
         if np.shape(table) != expected:
             raise InputError(
                 f"utility 'table', segment {problem.id!r}: the matrix must have the shape {expected} "
