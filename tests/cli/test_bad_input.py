@@ -11,6 +11,7 @@ import pytest
 from cli.support import SEGMENTS, Run, refused, write_lines
 
 from minrisk.scripts import loaded
+from minrisk.types import Plan
 
 DECODE = ("decode", "samples.jsonl")
 DIVERSE = ("--nbest", "2", "--selection", "diverse")
@@ -134,6 +135,14 @@ class TestBadSamples:
         refused(run(*DECODE), r"line 1: a segment needs `hypotheses`, got the keys .*\.\.\.$")
         write_lines("samples.jsonl", [{"id": "\ud800\x1b[31m", "hypotheses": ["a"]}])
         refused(run(*DECODE, "--weights", "logprob"), r"segment '\\ud800\\x1b\[31m'")
+
+    def test_too_many_samples_for_the_memory(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(*_: object) -> Plan:
+            raise MemoryError("Unable to allocate 26.8 GiB")
+            yield
+
+        monkeypatch.setattr("minrisk.methods.full.Full.plan", full)
+        refused(run(*DECODE), r"out of memory: Unable to allocate 26.8 GiB; in segment 'news-0'; fewer samples")
 
     def test_a_missing_extra_is_named(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -106,7 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return 0
     except MinriskError as error:
-        return _failed("; ".join([str(error), *getattr(error, "__notes__", ())]))
+        return _failed(_noted(error))
+    except MemoryError as error:
+        return _failed(f"out of memory: {_noted(error)}; fewer samples a segment, or a budget, take less")
     except BrokenPipeError:
         _abandon_output()  # The reader has gone, as in `minrisk decode ... | head`.
         return 1
@@ -116,6 +118,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         print(f"minrisk: interrupted; {str(stop) or 'no output file was written'}", file=sys.stderr)
         return INTERRUPTED
+
+
+def _noted(error: Exception) -> str:
+    """What an exception says, and what has been noted on its way."""
+    return "; ".join([str(error), *getattr(error, "__notes__", ())])
 
 
 def _terminated(*_: object) -> NoReturn:
