@@ -170,6 +170,7 @@ def test_literal_reconstruction_and_raw_values() -> None:
         ({"regularization": 0.0}, "`regularization` must be above zero, got 0.0"),
         ({"iterations": 0}, "`iterations` must be at least 1, got 0"),
         ({"rank": 2.5}, "`rank` must be a whole number, got 2.5"),
+        ({"rank": "3"}, "`rank` must be a number, got '3'"),
     ],
 )
 def test_wrong_options_are_refused(options: dict, message: str) -> None:

@@ -19,6 +19,7 @@ UTILITIES = [
     Bleu(),
     Bleu(tokenize="intl"),
     Ter(),
+    Ter(normalized=True),
     RougeL(),
     WordF1(),
     Jaccard(),

@@ -26,6 +26,8 @@ def sentences(words, longest):
 
 
 @given(batches, batches, options)
+@example(["a's's b", "a ..7", "a,,7 b"], ["a's's b", "a ..7", "a,,7 b"], {"normalized": True})
+@example(["a's's b"], ["a ..7", "a,,7 b"], {"normalized": True})
 def test_matrix_is_sacrebleu(candidates, pseudo_references, chosen):
     values = Ter(**chosen).matrix(candidates, pseudo_references)
     np.testing.assert_allclose(values, oracle(candidates, pseudo_references, **chosen), rtol=0, atol=1e-9)

@@ -6,6 +6,7 @@ Every algorithm is a function `algorithm(observed, rng, *, its options) -> Compl
 from __future__ import annotations
 
 import inspect
+import numbers
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -135,9 +136,11 @@ def _configured(algorithm: str, options: dict[str, float]) -> Callable[..., Comp
         raise unknown_name("completion algorithm", algorithm, ALGORITHMS)
     chosen = ALGORITHMS[algorithm]
     known = _options_of(chosen)
-    for option in options:
+    for option, value in options.items():
         if option not in known:
             raise unknown_name(f"option of completion algorithm {algorithm!r}:", option, known)
+        if not isinstance(value, numbers.Real):
+            raise InputError(f"`{option}` must be a number, got {value!r}")
     return chosen
 
 

@@ -172,6 +172,10 @@ class PairwiseUtility(SparseUtility):
     def _words(self, texts: Sequence[str]) -> list[list[str]]:
         """The words of each text."""
 
+    def _words_of_references(self, words: list[list[str]]) -> list[list[str]]:
+        """What the words of each text are where it is a pseudo-reference."""
+        return words
+
     @abstractmethod
     def _pairs(self, texts: Texts, rows: IntArray, columns: IntArray) -> FloatArray:
         """The values of the pairs of texts (rows[c], columns[c]): (C,)."""
@@ -203,10 +207,11 @@ class PairwiseUtility(SparseUtility):
 
     def _numbered(self, candidates: Sequence[str], pseudo_references: Sequence[str]) -> tuple[Texts, IntArray]:
         """The texts of both sides, those of the rows first, and the numbers of the columns among them."""
-        candidates, pseudo_references = list(candidates), list(pseudo_references)
-        symmetric = candidates == pseudo_references
-        texts = self._words(candidates if symmetric else candidates + pseudo_references)
-        stream = ngrams.word_stream(texts, 1)
+        left = self._words(candidates)
+        same = list(candidates) == list(pseudo_references)
+        right = self._words_of_references(left if same else self._words(pseudo_references))
+        symmetric = same and left == right
+        stream = ngrams.word_stream(left if symmetric else left + right, 1)
         starts = np.concatenate(([0], np.cumsum(stream.lengths)))
         vocabulary = int(stream.symbols.max(initial=0)) + 1
         columns = np.arange(len(pseudo_references)) + (0 if symmetric else len(candidates))

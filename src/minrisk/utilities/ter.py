@@ -32,7 +32,8 @@ _ASIAN = re.compile(
 class Ter(PairwiseUtility):
     """Translation edit rate: insertions, deletions, replacements and shifts for 100 words of the pseudo-reference.
 
-    Lower is better; 0 is equal, and it may be more than 100.
+    Lower is better; 0 is equal, and it may be more than 100. With `normalized`, sacreBLEU splits a few texts otherwise
+    where they are pseudo-references, so that these are not equal to themselves.
 
     normalized       split off punctuation
     no_punct         leave out punctuation
@@ -49,10 +50,15 @@ class Ter(PairwiseUtility):
     case_sensitive: bool = False
 
     def self_values(self, texts: Sequence[str]) -> FloatArray:
-        return np.zeros(len(texts))
+        places = np.arange(len(texts))
+        return self.cells(texts, texts, places, places) if self.normalized else np.zeros(len(texts))
 
     def _words(self, texts: Sequence[str]) -> list[list[str]]:
         return [self._words_of(text.rstrip()) for text in texts]
+
+    def _words_of_references(self, words: list[list[str]]) -> list[list[str]]:
+        # sacreBLEU prepares pseudo-references twice, which makes other words of a few, such as `..7` and `a's's`.
+        return self._words([" ".join(line) for line in words]) if self.normalized else words
 
     def _words_of(self, text: str) -> list[str]:
         if not self.case_sensitive:
