@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,7 @@ def test_samples_go_to_a_file_with_their_settings(model: str, capsys: pytest.Cap
     assert [each["source"] for each in found] == LINES
     assert found[0]["generation"] == {
         "model": model,
+        "dtype": "float32",
         "samples": 16,
         "distinct": False,
         "sampling": "epsilon",
@@ -86,12 +88,53 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(
     assert Path("out.jsonl").read_bytes() == Path("whole.jsonl").read_bytes()
 
 
+def test_a_run_that_was_killed_goes_on(model: str) -> None:
+    """SIGKILL after a line and a half: nothing cleans up."""
+    assert main(generate(model, "-o", "whole.jsonl")) == 0
+    killed = """
+import os, signal, sys
+from minrisk.cli.main import main
+from minrisk.generation.journal import Journal
+plain = Journal.add
+def add(self, position, record):
+    if position == 1:
+        self._out.write(b'{"position": 1, "rec')
+        os.kill(os.getpid(), signal.SIGKILL)
+    plain(self, position, record)
+Journal.add = add
+main(sys.argv[1:])
+"""
+    command = [sys.executable, "-c", killed, *generate(model, "-o", "out.jsonl")]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
+    assert not Path("out.jsonl").exists()
+    assert main(generate(model, "-o", "out.jsonl")) == 0
+    assert Path("out.jsonl").read_bytes() == Path("whole.jsonl").read_bytes()
+    assert not Path("out.jsonl.partial").exists()
+
+
+def test_an_error_on_the_way_says_what_is_kept(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("news.txt").write_text("ein mann\n\n")
+    assert main(generate(model, "-o", "out.jsonl")) == 2
+    assert re.search(r"line 2: an empty source; what is done is kept in .*out.jsonl.partial", capsys.readouterr().err)
+    assert len(Path("out.jsonl.partial").read_text().splitlines()) == 2
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="no /dev/stdout here")
+def test_a_device_is_written_to_as_a_pipe_is(model: str) -> None:
+    command = [sys.executable, "-m", "minrisk", *generate(model, "-o", "/dev/stdout", "--quiet")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path.cwd())
+    assert [each["source"] for each in lines(found.stdout)] == LINES
+    assert not Path("/dev/stdout.partial").exists()
+
+
 @pytest.mark.parametrize("search", [("--greedy",), ("--beam", "3")])
 def test_searches(model: str, search: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     given = ("generate", "news.txt", "--model", model, "--device", "cpu", "--max-new-tokens", "5", *search)
     assert main(given) == 0
     found = lines(capsys.readouterr().out)
     assert [len(each["hypotheses"]) for each in found] == [1, 1, 1]
+    assert found[0]["generation"]["samples"] == 1
+    assert found[0]["generation"]["search"] == search[0].removeprefix("--")
 
 
 def test_translate_decides_as_generate_and_decode_do(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,6 +159,27 @@ def test_translate_goes_on_from_samples_that_were_kept(model: str, monkeypatch: 
     assert main(translate) == 0
     assert len(lines(Path("chosen.jsonl").read_text())) == 3
     assert Path("kept.jsonl").read_bytes() == Path("whole.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("-o", "o.jsonl", "--samples-output", "./o.jsonl"), "samples and decisions need a file each"),
+        (("--samples-output", "-"), "-: is no file that samples could be kept in"),
+        (("--samples-output", "."), ".: is no file that samples could be kept in"),
+        (("--samples-output", "s.txt"), "s.txt: samples are written as JSON Lines"),
+        (("-o", "news.txt"), "news.txt: is read from"),
+        (("--format", "text", "--nbest", "2"), "--nbest goes with --format jsonl"),
+    ],
+)
+def test_what_translate_refuses(
+    model: str, options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(("translate", *generate(model, *options)[1:])) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(f"minrisk: error: .*{re.escape(message)}.*\n", err)
+    assert [path.name for path in Path().iterdir()] == ["news.txt"]
 
 
 def test_a_pipe_from_generate_to_decode(model: str) -> None:
@@ -146,11 +210,17 @@ def test_a_pipe_from_generate_to_decode(model: str) -> None:
         (("-o", "out.parquet"), "samples are written as JSON Lines"),
         (("-o", "news.txt"), "samples are written as JSON Lines"),
         (("-o", "no/out.jsonl"), "no/out.jsonl: cannot be written"),
+        (("-o", "."), ".: cannot be written: Is a directory"),
+        (("--top-k", "inf"), "`top-k` must be a whole number of at least 1, got inf"),
+        (("--greedy", "--temperature", "0.5"), "--temperature goes with sampling, not with --greedy or --beam"),
+        (("--beam", "16", "--epsilon", "0"), "--epsilon goes with sampling, not with --greedy or --beam"),
+        (("--length-penalty", "2"), "--length-penalty goes with --beam"),
+        (("--server-set", "n=1"), "--server-set goes with --server"),
+        (("--server", "", "--prompt", "{source}"), "--device goes with a model on this machine, not with --server"),
         (("--samples", "0"), "at least 1 is needed"),
         (("--dtype", "float31"), "`dtype` must be one of auto, float32, bfloat16, float16, got 'float31'"),
         (("--device", "abacus"), "`device` 'abacus' is not to be had here"),
         (("--samples", "2", "--beam", "2", "--length-penalty", "nan"), "`length_penalty` must be finite, got nan"),
-        (("--server", "http://localhost:1/v1", "--prompt", "{source}", "--retries", "-1"), "0 retries are needed"),
     ],
 )
 def test_what_is_refused(

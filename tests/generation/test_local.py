@@ -8,18 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 pytest.importorskip("sentencepiece")
 
 from generation import folders  # noqa: E402
 
-from minrisk.errors import InputError  # noqa: E402
-from minrisk.generation import local  # noqa: E402
+from minrisk.errors import InputError, MinriskError  # noqa: E402
+from minrisk.generation import local, searching  # noqa: E402
 from minrisk.generation.local import LocalModel, Place  # noqa: E402
 from minrisk.generation.prompting import Prompt  # noqa: E402
+from minrisk.generation.sampler import Limits, Sampler  # noqa: E402
 from minrisk.generation.sampling import Sampling  # noqa: E402
 from minrisk.generation.sources import Source  # noqa: E402
 from minrisk.generation.wish import Wish  # noqa: E402
@@ -48,6 +50,13 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def records(name: str, wish: Wish, prompt: Prompt | None = None, sources: Any = SOURCES) -> list[dict[str, Any]]:
     return list(LocalModel(Place(name=name, device="cpu"), prompt).records(sources, wish))
+
+
+def total(network: Any, start: Any, tokens: list[int]) -> float:
+    """The log-probability of a text in a plain pass."""
+    with torch.inference_mode():
+        scores = network.forced(start, tokens).log_softmax(dim=1)
+    return float(scores[range(len(tokens)), tokens].sum())
 
 
 class TestSamples:
@@ -116,6 +125,80 @@ class TestSamples:
         with pytest.raises(InputError, match="takes no prompt"):
             records(marian, self.wish, Prompt(template="{source}"))
 
+    def test_what_no_tokenizer_takes_is_replaced(self, marian: str) -> None:
+        found = records(marian, self.wish, sources=[Source("ein \ud800 mann")])[0]
+        assert found["source"] == "ein \ud800 mann"
+        assert len(found["hypotheses"]) == 40
+
+
+class TestPlace:
+    def place(self, name: str, **settings: Any) -> LocalModel:
+        return LocalModel(Place(name=name, **settings))
+
+    @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-4), ("bfloat16", 0.1), ("float16", 0.02)])
+    def test_precision(self, marian: str, dtype: str, tolerance: float) -> None:
+        model = self.place(marian, device="cpu", dtype=dtype)
+        assert model.network.model.dtype == getattr(torch, dtype)
+        assert model.settings["dtype"] == dtype
+        next(model.records(SOURCES, Wish(samples=1, longest=1)))
+        assert model.warnings == []
+        exact = self.place(marian, device="cpu").network
+        start = model.start(SOURCES[0].text)
+        sampler = Sampler(Sampling(), Limits(exact.ends, 6))
+        draws = sampler.draw(model.network.branching(start), 40, np.random.default_rng(0))
+        assert len(draws) > 10
+        for draw in draws:
+            tokens = [*draw.tokens, 0] if draw.finished else list(draw.tokens)
+            assert draw.logprob == pytest.approx(total(exact, start, tokens), abs=tolerance)
+
+    def test_a_cpu_computes_in_single_precision_unless_told_otherwise(self, marian: str) -> None:
+        assert self.place(marian, device="cpu").settings["dtype"] == "float32"
+
+    @pytest.mark.parametrize("name", ["cpu cpu", "all", "mps", ""])
+    def test_a_single_device(self, marian: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+        if not name:
+            monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+            assert self.place(marian, device=name).network.device.type == "cpu"
+            return
+        with pytest.raises(InputError, match="`device`"):
+            self.place(marian, device=name)
+
+    def test_a_gpu(self, marian: str) -> None:
+        if not torch.cuda.is_available():
+            with pytest.raises(InputError, match="`device` 'cuda' is not to be had here"):
+                self.place(marian, device="cuda")
+            pytest.skip("no GPU")
+        wish = Wish(samples=40, longest=6)
+        model = self.place(marian, device="cuda", dtype="float32")
+        found, expected = (next(each.records(SOURCES, wish)) for each in (model, self.place(marian, device="cpu")))
+        assert model.warnings == []
+        known = dict(zip(expected["hypotheses"], expected["logprobs"]))
+        both = [place for place, text in enumerate(found["hypotheses"]) if text in known]
+        assert both
+        for place in both:
+            assert found["logprobs"][place] == pytest.approx(known[found["hypotheses"][place]], abs=1e-3)
+
+    def test_a_model_that_does_not_fit(self, marian: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        def to(_self: object, _device: object) -> None:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+
+        monkeypatch.setattr(torch.nn.Module, "to", to)
+        with pytest.raises(MinriskError, match="marian: does not fit into the memory of cpu"):
+            self.place(marian, device="cpu")
+
+    def test_a_source_that_does_not_fit(self, marian: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        model = self.place(marian, device="cpu")
+        first = model.records(SOURCES, Wish(samples=4, longest=3))
+        next(first)
+
+        def begin(_self: object) -> None:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+        monkeypatch.setattr("minrisk.generation.branching.Branching.begin", begin)
+        with pytest.raises(MinriskError, match="out of memory with a source alone"):
+            next(first)
+
 
 class TestSearch:
     def test_greedy_is_the_path_of_most_probable_tokens(self, marian: str) -> None:
@@ -138,6 +221,54 @@ class TestSearch:
             assert record["hypotheses"] == alone["hypotheses"]
             assert record["logprobs"] == pytest.approx(alone["logprobs"], abs=1e-4)
             assert record["logprobs"] == sorted(record["logprobs"], reverse=True)
+
+    @pytest.mark.parametrize("penalty", [-3.0, 0.0, 1.0, 3.0])
+    def test_beams_are_ranked_by_length_as_by_transformers(self, marian: str, penalty: float) -> None:
+        wish = Wish(samples=4, sampling=None, beams=4, longest=8, length_penalty=penalty)
+        model = LocalModel(Place(name=marian, device="cpu"))
+        start = model.start(SOURCES[0].text)
+        (found,) = searching._searched(model, [start], wish)
+        scores = [total(model.network, start, tokens) / len(tokens) ** penalty for tokens, _ in found]
+        assert scores == sorted(scores, reverse=True)
+        theirs = transformers.MarianMTModel.from_pretrained(marian, dtype=torch.float32).eval()
+        theirs.generation_config = transformers.GenerationConfig()
+        theirs.final_logits_bias[:, list(model.network.banned)] = -torch.inf
+        with torch.inference_mode():
+            output = theirs.generate(
+                torch.tensor([list(start.inputs)]),
+                decoder_input_ids=torch.tensor([list(start.trunk)]),
+                num_beams=4,
+                num_return_sequences=4,
+                length_penalty=penalty,
+                max_new_tokens=8,
+                eos_token_id=0,
+                pad_token_id=0,
+                decoder_start_token_id=start.trunk[0],
+            )
+        assert [tokens for tokens, _ in found] == [
+            row[1 : 1 + len(tokens)] for row, (tokens, _) in zip(output.tolist(), found)
+        ]
+
+    def test_out_of_memory_halves_the_batch(self, marian: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        wish = Wish(samples=2, sampling=None, beams=2, longest=5)
+        sources = [Source(f"ein mann liest {word}") for word in ("das", "buch", "im", "park", "hund")]
+        expected = records(marian, wish, sources=sources)
+        plain, sizes, most = searching._searched, [], 2
+
+        def searched(local: LocalModel, starts: Any, wish: Wish) -> Any:
+            sizes.append(len(starts))
+            if len(starts) > most:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+            return plain(local, starts, wish)
+
+        monkeypatch.setattr(searching, "_searched", searched)
+        assert [each["hypotheses"] for each in records(marian, wish, sources=sources)] == [
+            each["hypotheses"] for each in expected
+        ]
+        assert sizes == [5, 2, 2, 1]
+        most = 0
+        with pytest.raises(MinriskError, match="out of memory with a single source and 2 beams"):
+            records(marian, wish, sources=sources)
 
     def test_a_search_ends_at_the_last_position_of_the_model(self, marian: str) -> None:
         (record,) = records(marian, Wish(samples=1, sampling=None, longest=1000), sources=SOURCES[:1])

@@ -151,7 +151,7 @@ def test_when_it_dies_what_has_come_in_is_kept(folder: str) -> None:
         records = model().records(SOURCES, wish, kept)
         first = next(records)
         process.kill()
-        with pytest.raises(MinriskError, match=r"no answer after 3 tries .*what has come in is kept"):
+        with pytest.raises(MinriskError, match=r"no answer after 2 retries .*what has come in is kept"):
             next(records)
     assert len(waits) == 2
     before = {number: list(parts) for number, parts in kept.parts.items()}

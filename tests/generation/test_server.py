@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,7 @@ def test_trouble_that_stays_ends_the_run_and_loses_nothing(trouble: str) -> None
         return TROUBLES[trouble] if number >= 7 else choices(body, 1)
 
     ask = Ask(script, retries=2, concurrency=2)
-    with pytest.raises(MinriskError, match=r"http://127.*: no answer after 3 tries .*the same command goes on"):
+    with pytest.raises(MinriskError, match=r"http://127.*: no answer after 2 retries .*the same command goes on"):
         ask(samples=9)
     assert sum(len(parts) for parts in ask.kept.parts.values()) == 7
     kept = ask.kept
@@ -194,12 +195,42 @@ def test_what_is_refused_is_not_repeated_and_the_key_is_not_shown(status: int, m
     assert KEY not in repr(ask.model.endpoint)
 
 
+@pytest.mark.parametrize("retries", [0, 1, 4])
+def test_waits_grow_from_retry_to_retry(retries: int) -> None:
+    ask = Ask(lambda number, body: (500, {"error": "broken"}), retries=retries)
+    with pytest.raises(MinriskError, match=rf"no answer after {retries} retries \(status 500: broken\)"):
+        ask(samples=1, sources=SOURCES[:1])
+    assert len(ask.server.bodies) == retries + 1
+    assert len(ask.waits) == retries
+    assert all(0.25 * 2**attempt <= wait <= 0.5 * 2**attempt for attempt, wait in enumerate(ask.waits))
+
+
+def test_a_retry_is_the_same_request() -> None:
+    ask = Ask(lambda number, body: (502, {}) if number < 3 else choices(body))
+    first = ask(samples=4, sources=SOURCES[:1])
+    assert [body == ask.server.bodies[0] for body in ask.server.bodies] == [True] * 4
+    assert Ask(good)(samples=4, sources=SOURCES[:1]) == first
+
+
+def test_what_utf_8_cannot_hold_is_replaced() -> None:
+    for prompt in (PROMPT, Prompt(template="{source}", chat=True)):
+        (record,) = Ask(good, prompt)(samples=1, sources=[Source("ein \ud800 mann")])
+        assert record["source"] == "ein \ud800 mann"
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY} {KEY}", "schlüssel"])
+def test_a_key_that_cannot_be_sent_is_not_shown(key: str) -> None:
+    with pytest.raises(InputError, match="the server's key holds a space, a line break") as caught:
+        Endpoint("http://localhost/v1", "m", key)
+    assert key.strip() not in str(caught.value)
+
+
 def test_a_server_that_is_not_there() -> None:
     with serving(good) as server:
         url = server.url
     ask = Ask(good)
     model = ServerModel(Endpoint(url, "m", retries=1, pause=ask.pause), PROMPT)
-    with pytest.raises(MinriskError, match=r"no answer after 2 tries \(ConnectError"):
+    with pytest.raises(MinriskError, match=r"no answer after 1 retries \(ConnectError"):
         list(model.records(SOURCES, Wish(samples=2, sampling=Sampling("ancestral"))))
 
 
@@ -278,9 +309,38 @@ def test_waits() -> None:
     assert _asked_wait("soon") == _asked_wait(None) == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--retries", "-1"), "0 retries are needed, got 8, -1"),
+        (
+            ("--key-variable", "NOT_SET_ANYWHERE"),
+            "environment variable NOT_SET_ANYWHERE (--key-variable) is not set",
+        ),
+        (("--device", "cuda"), "--device goes with a model on this machine"),
+        (("--epsilon", "0.02"), "servers offer no epsilon sampling"),
+        (("--server-set", "n"), "n"),
+    ],
+)
+def test_what_the_command_refuses(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("news.txt").write_text("one\n")
+    given = ("generate", "news.txt", "--server", "http://localhost:1/v1", "--model", "m", "--prompt", "{source}")
+    assert main((*given, *options)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(f"minrisk: error: .*{re.escape(message)}.*\n", err)
+
+
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MY_KEY", KEY)
+    monkeypatch.setenv("MY_KEY", f"{KEY}\n")
     Path("news.txt").write_text("one\ntwo\n")
     dead = False
 

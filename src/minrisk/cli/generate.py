@@ -12,7 +12,7 @@ from contextlib import redirect_stdout
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from minrisk.configuration import parse_settings
-from minrisk.errors import InputError
+from minrisk.errors import InputError, MinriskError
 
 if TYPE_CHECKING:
     from minrisk.formats import Input
@@ -34,6 +34,7 @@ While a run is under way, its samples stand in OUT.partial; the same command goe
 """
 AS_TEXT = ("generation_config",)
 """Options of servers that are JSON in a string: `transformers serve` parses this one itself."""
+KEY_VARIABLE = "OPENAI_API_KEY"
 PARAMETERS = ("epsilon", "eta", "top-k", "top-p", "min-p", "typical")
 
 
@@ -95,9 +96,9 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     server.add_argument("--server", metavar="URL", help="an OpenAI-compatible endpoint, such as http://host:8000/v1")
     server.add_argument(
         "--key-variable",
-        default="OPENAI_API_KEY",
+        default=KEY_VARIABLE,
         metavar="NAME",
-        help="the environment variable with the key (default: OPENAI_API_KEY)",
+        help=f"the environment variable with the key (default: {KEY_VARIABLE})",
     )
     server.add_argument("--concurrency", type=_count, default=8, metavar="N", help="requests at a time (default: 8)")
     server.add_argument(
@@ -136,10 +137,10 @@ def add_sampling_arguments(samples: argparse._ArgumentGroup) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Read, draw, write; progress on a terminal, a summary at the end."""
-    from minrisk.formats import open_output, write_jsonl
+    from minrisk.formats import open_output, replaceable, write_jsonl
     from minrisk.generation.sources import read_sources
 
-    _check_output(options)
+    check_output(options.output, options.sources)
     wish = wish_of(options)
     prompt = prompt_of(options)
     to_pipe = options.output == "-"
@@ -148,8 +149,8 @@ def run(options: argparse.Namespace) -> None:
     shown = not options.quiet and not (to_pipe and sys.stdout is not None and sys.stdout.isatty())
     with Meter(wish, shown) as meter:
         sources = read_sources(options.sources, meter.opened)
-        if to_pipe:
-            with open_output("-") as file, redirect_stdout(sys.stderr):
+        if to_pipe or not replaceable(options.output):
+            with open_output(options.output) as file, redirect_stdout(sys.stderr):
                 write_jsonl(_flushed(meter.counted(completed(model, sources, wish)), file), file)
         else:
             _to_file(options, model, sources, wish, meter)
@@ -163,12 +164,16 @@ def _to_file(options: argparse.Namespace, model: Model, sources: Iterator[Source
     with Journal(options.output, {**model.settings, **wish.settings}, options.restart) as journal:
         if len(journal) and not options.quiet:
             print(f"minrisk: going on after {len(journal):,} sources that are done", file=sys.stderr)
+        kept = f"what is done is kept in {journal.partial}; the same command goes on from there"
         try:
             with redirect_stdout(sys.stderr):
                 count = journaled(model, sources, wish, journal, meter.counted)
-        except KeyboardInterrupt:
-            print(f"minrisk: what is done is kept in {journal.partial}; the same command goes on", file=sys.stderr)
+        except MinriskError as error:
+            if not journal.empty:
+                error.add_note(kept)
             raise
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(*([] if journal.empty else [kept])) from None
         journal.finish(count)
 
 
@@ -229,6 +234,11 @@ def wish_of(options: argparse.Namespace) -> Wish:
     search = options.greedy or options.beam is not None
     if search and options.distinct:
         raise InputError("--distinct goes with sampling; beam search gives distinct texts")
+    drawing = [name for name in ("sampling", *PARAMETERS) if getattr(options, _key(name)) is not None]
+    if search and (drawing or options.temperature != 1):
+        raise InputError(f"--{(drawing or ['temperature'])[0]} goes with sampling, not with --greedy or --beam")
+    if options.beam is None and options.length_penalty != 1:
+        raise InputError("--length-penalty goes with --beam")
     return Wish(
         samples=options.samples or (1 if search else 1024),
         sampling=None if search else _sampling(options),
@@ -244,7 +254,7 @@ def wish_of(options: argparse.Namespace) -> Wish:
 def _sampling(options: argparse.Namespace) -> Sampling:
     from minrisk.generation.sampling import Sampling
 
-    given = {name: getattr(options, name.replace("-", "_")) for name in PARAMETERS}
+    given = {name: getattr(options, _key(name)) for name in PARAMETERS}
     named = [name for name, value in given.items() if value is not None]
     if len(named) > 1:
         raise InputError(f"one truncation at a time: {' and '.join(f'--{name}' for name in named)} exclude one another")
@@ -255,11 +265,15 @@ def _sampling(options: argparse.Namespace) -> Sampling:
     return Sampling(kind, given.get(kind), options.temperature)
 
 
+def _key(name: str) -> str:
+    return name.replace("-", "_")
+
+
 def prompt_of(options: argparse.Namespace) -> Prompt | None:
     """How sources are put to a language model; None: nothing was said about it."""
     from minrisk.generation.prompting import CHAT, FEW_SHOT, Prompt, read_exemplars
 
-    spoken = options.chat or options.server
+    spoken = options.chat or options.server is not None
     if not (spoken or options.prompt or options.exemplars or options.instruction or options.stop):
         return None
     template = options.prompt or (CHAT if options.chat else FEW_SHOT)
@@ -278,10 +292,13 @@ def prompt_of(options: argparse.Namespace) -> Prompt | None:
 
 def model_of(options: argparse.Namespace, prompt: Prompt | None) -> Model:
     """The model or server that was named."""
+    _check_place(options)
     if options.server is not None:
         from minrisk.generation.server import Endpoint, ServerModel
 
-        key = os.environ.get(options.key_variable) or None
+        key = os.environ.get(options.key_variable, "").strip() or None
+        if key is None and options.key_variable != KEY_VARIABLE:
+            raise InputError(f"the environment variable {options.key_variable} (--key-variable) is not set")
         given = parse_settings(options.server_set)
         more = {name: text if name in AS_TEXT else _json(text) for name, text in given.items()}
         endpoint = Endpoint(options.server, options.model, key, options.concurrency, options.retries, more)
@@ -300,6 +317,15 @@ def model_of(options: argparse.Namespace, prompt: Prompt | None) -> Model:
         prefix=options.prefix,
     )
     return LocalModel(place, prompt)
+
+
+def _check_place(options: argparse.Namespace) -> None:
+    """Raise where an option would be ignored."""
+    local = [name for name in ("device", "dtype", "threads", "prefix", "batch") if getattr(options, name)]
+    if options.server is not None and local:
+        raise InputError(f"--{local[0]} goes with a model on this machine, not with --server")
+    if options.server is None and options.server_set:
+        raise InputError("--server-set goes with --server")
 
 
 def _json(text: str) -> Any:
@@ -380,13 +406,12 @@ def _flushed(records: Iterable[dict[str, Any]], file: IO[bytes]) -> Iterator[dic
         file.flush()
 
 
-def _check_output(options: argparse.Namespace) -> None:
-    name = options.output.lower()
-    if name.endswith((".parquet", ".txt", ".txt.gz")):
-        raise InputError(f"{options.output}: samples are written as JSON Lines; name it .jsonl or .jsonl.gz")
-    both = os.path.isfile(options.output) and os.path.exists(options.sources)
-    if both and os.path.samefile(options.output, options.sources):
-        raise InputError(f"{options.output}: is read from; the output must have another name")
+def check_output(path: str, sources: str) -> None:
+    """Raise for a file that samples cannot go to."""
+    if path.lower().endswith((".parquet", ".txt", ".txt.gz")):
+        raise InputError(f"{path}: samples are written as JSON Lines; name it .jsonl or .jsonl.gz")
+    if os.path.isfile(path) and os.path.exists(sources) and os.path.samefile(path, sources):
+        raise InputError(f"{path}: is read from; the output must have another name")
 
 
 def _whole(text: str) -> int:

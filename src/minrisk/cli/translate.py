@@ -93,14 +93,22 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _is_text(options: argparse.Namespace) -> bool:
-    """Whether flat text is written."""
+    """Whether flat text is written, once it is known that all files can be."""
+    from minrisk.formats import replaceable
+
     name = options.output.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
         raise InputError(f"{options.output}: Parquet is read but not written; write .jsonl or .txt, .gz too")
-    for path in (options.output, options.samples_output):
-        both = path is not None and os.path.exists(path) and os.path.exists(options.sources)
-        if both and os.path.samefile(path, options.sources):
-            raise InputError(f"{path}: is read from; the output must have another name")
+    kept = options.samples_output
+    if kept is not None:
+        generate.check_output(kept, options.sources)
+        if kept == "-" or not replaceable(kept):
+            raise InputError(f"{kept}: is no file that samples could be kept in")
+        if os.path.realpath(kept) == os.path.realpath(options.output):
+            raise InputError(f"{kept}: samples and decisions need a file each")
+    both = os.path.exists(options.output) and os.path.exists(options.sources)
+    if both and os.path.samefile(options.output, options.sources):
+        raise InputError(f"{options.output}: is read from; the output must have another name")
     text = bool((options.format or ("text" if name.endswith(".txt") else "jsonl")) == "text")
     if text and options.nbest:
         raise InputError("--nbest goes with --format jsonl: flat text has one line for a segment")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from minrisk.generation.prompting import Prompt, cut
 from minrisk.generation.sources import Source
 from minrisk.generation.wish import Wish
 from minrisk.neural.loading import config_of, devices_of, dtype_of, pretrained, tokenizer_of
+from minrisk.neural.tokens import clean
 from minrisk.seeding import stream
 
 try:
@@ -20,7 +22,7 @@ try:
     import transformers
 
     from minrisk.generation.branching import Network, Start, settle
-    from minrisk.generation.sampler import Draw, Limits, Sampler, Stopped
+    from minrisk.generation.sampler import Draw, Limits, Sampler, Stopped, lacks_memory
 except ImportError as error:
     raise MissingExtraError("a model on this machine (torch, transformers 5)", "neural") from error
 
@@ -68,7 +70,8 @@ class LocalModel:
         """What is written beside the samples."""
         place = self.place
         languages = {"source_language": place.source_language, "target_language": place.target_language}
-        shown: dict[str, object] = {"model": place.name, **{key: value for key, value in languages.items() if value}}
+        shown: dict[str, object] = {"model": place.name, "dtype": _named(self.network.model.dtype)}
+        shown |= {key: value for key, value in languages.items() if value}
         if place.prefix:
             shown["prefix"] = place.prefix
         return shown | ({} if self.prompt is None else self.prompt.settings)
@@ -76,7 +79,7 @@ class LocalModel:
     def start(self, text: str) -> Start:
         """What the samples of a source start from."""
         if self.prompt is None:
-            return Start(self._trunk, tuple(self.tokenizer(self.place.prefix + text).input_ids))
+            return Start(self._trunk, tuple(self.tokenizer(clean(self.place.prefix + text)).input_ids))
         if not self.prompt.chat:
             return Start(tuple(self.tokenizer(self.prompt.text(text)).input_ids))
         if not getattr(self.tokenizer, "chat_template", None):
@@ -120,7 +123,7 @@ class LocalModel:
             raise InputError(f"{named} takes {given} tokens; the model has {limit} positions")
         if not self._settled:
             self._settled = True
-            reason = settle(self.network, start, TOLERANCE[str(self.network.model.dtype).removeprefix("torch.")])
+            reason = settle(self.network, start, TOLERANCE[_named(self.network.model.dtype)])
             if reason is not None:
                 self.warnings.append(f"attention is not shared between prefixes, which is slower: {reason}")
         return start
@@ -191,8 +194,8 @@ def _columns(texts: Sequence[str], draws: Sequence[Draw], order: Sequence[int]) 
 
 
 def set_threads(count: int) -> None:
-    """Have torch use so many threads of the CPU."""
-    torch.set_num_threads(count)
+    """Have torch use so many threads of the CPU, as far as it has them."""
+    torch.set_num_threads(min(count, os.cpu_count() or 1))
 
 
 def _loaded(place: Place) -> tuple[Any, Any]:
@@ -203,7 +206,16 @@ def _loaded(place: Place) -> tuple[Any, Any]:
     dtype = dtype_of(place.dtype or ("auto" if devices[0].type == "cuda" else "float32"))
     encoder = config_of(place.name).is_encoder_decoder
     model = pretrained(place.name, "AutoModelForSeq2SeqLM" if encoder else "AutoModelForCausalLM", dtype)
-    return model.to(devices[0]), tokenizer_of(place.name)
+    try:
+        return model.to(devices[0]), tokenizer_of(place.name)
+    except RuntimeError as error:
+        if not lacks_memory(error):
+            raise
+        raise MinriskError(f"{place.name}: does not fit into the memory of {devices[0]}") from error
+
+
+def _named(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _ends(model: Any) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from minrisk.errors import InputError
 from minrisk.generation.sources import Source, read_sources
+from minrisk.neural.tokens import clean
 from minrisk.seeding import digest
 
 FEW_SHOT = "{source_language}: {source}\n{target_language}: {target}\n\n"
@@ -62,7 +63,7 @@ class Prompt:
         """The prompt for a model that goes on with a text."""
         blocks = [self._filled(self.template, example, target) for example, target in self.exemplars]
         last = self._filled(self.template.partition("{target}")[0], source)
-        return (f"{self.instruction}\n\n" if self.instruction else "") + "".join([*blocks, last]).rstrip(" ")
+        return clean((f"{self.instruction}\n\n" if self.instruction else "") + "".join([*blocks, last]).rstrip(" "))
 
     def messages(self, source: str) -> list[Message]:
         """The prompt for a chat."""
@@ -71,7 +72,8 @@ class Prompt:
         for example, target in self.exemplars:
             turns.append({"role": "user", "content": self._filled(before, example).strip()})
             turns.append({"role": "assistant", "content": target})
-        return [*turns, {"role": "user", "content": self._filled(before, source).strip()}]
+        turns.append({"role": "user", "content": self._filled(before, source).strip()})
+        return [{name: clean(said) for name, said in turn.items()} for turn in turns]
 
     def _filled(self, template: str, source: str, target: str = "") -> str:
         values = dict(zip(FIELDS, (source, target, *(language or "" for language in self.languages))))

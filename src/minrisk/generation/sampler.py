@@ -92,7 +92,7 @@ class Sampler:
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def draw(self, model: Model, count: int, rng: np.random.Generator) -> list[Draw]:
         """`count` independent samples as distinct sequences with their counts."""
-        scores = model.begin()
+        scores = _begun(model)
         device = scores.device
         uniforms = torch.from_numpy(rng.random(count)).to(device)
         children = split(scores, torch.tensor([count], device=device), uniforms, self.sampling)
@@ -160,7 +160,7 @@ class Sampler:
             scores = model.step(live.tokens[begin:end, -1], live.paths[begin:end])
             return split(scores, live.counts[begin:end], uniforms[bounds[begin] : bounds[end]], self.sampling)
         except (RuntimeError, MemoryError) as error:
-            if not isinstance(error, MemoryError) and not any(text in str(error).lower() for text in NO_MEMORY):
+            if not lacks_memory(error):
                 raise
             if end - begin == 1:
                 raise MinriskError("out of memory with a single prefix a batch; a smaller model is needed") from error
@@ -169,6 +169,20 @@ class Sampler:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         return None
+
+
+def lacks_memory(error: Exception) -> bool:
+    """Whether this is what torch raises where memory does not suffice."""
+    return isinstance(error, MemoryError) or any(text in str(error).lower() for text in NO_MEMORY)
+
+
+def _begun(model: Model) -> Tensor:
+    try:
+        return model.begin()
+    except (RuntimeError, MemoryError) as error:
+        if not lacks_memory(error):
+            raise
+        raise MinriskError("out of memory with a source alone; a shorter one or a smaller model is needed") from error
 
 
 def _grown(live: _Prefixes, children: Children) -> _Prefixes:

@@ -50,7 +50,7 @@ class Sampling:
         if value is None:
             return
         if self.kind == "top-k":
-            if value < 1 or value != int(value):
+            if not 1 <= value < float("inf") or value != int(value):
                 raise InputError(f"`top-k` must be a whole number of at least 1, got {value}")
             object.__setattr__(self, "parameter", int(value))
         elif not 0 < value < 1:

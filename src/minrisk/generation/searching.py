@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from transformers import GenerationConfig
 
+from minrisk.errors import MinriskError
+from minrisk.generation.sampler import lacks_memory
 from minrisk.generation.sources import Source
 
 if TYPE_CHECKING:
@@ -32,11 +34,21 @@ class Found(NamedTuple):
 def search(local: LocalModel, sources: Iterable[Source], wish: Wish) -> Iterator[dict[str, Any]]:
     """The best texts of each source, best first, with the log-probability of the full model."""
     size = BATCH if wish.batch is None else max(1, wish.batch // wish.beams)
-    waiting = iter(sources)
-    while batch := list(islice(waiting, size)):
-        starts = [local.checked(source) for source in batch]
-        for source, start, texts in zip(batch, starts, _searched(local, starts, wish)):
+    waiting, batch = iter(sources), list[Source]()
+    while batch := batch + list(islice(waiting, max(0, size - len(batch)))):
+        starts = [local.checked(source) for source in batch[:size]]
+        try:
+            found = _searched(local, starts, wish)
+        except (RuntimeError, MemoryError) as error:
+            if not lacks_memory(error):
+                raise
+            if len(starts) == 1:
+                raise MinriskError(f"out of memory with a single source and {wish.beams} beams") from error
+            size = len(starts) // 2
+            continue
+        for source, start, texts in zip(batch, starts, found):
             yield source.record | _columns(local, start, texts)
+        batch = batch[size:]
 
 
 @torch.inference_mode()  # type: ignore[untyped-decorator]

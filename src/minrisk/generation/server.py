@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -82,6 +82,9 @@ class Endpoint:
             raise InputError(
                 f"at least 1 request at a time and 0 retries are needed, got {self.concurrency}, {self.retries}"
             )
+        # An error of the transport would show the key, escaped, so that it could not be hidden.
+        if self.key is not None and not all("!" <= character <= "~" for character in self.key):
+            raise InputError("the server's key holds a space, a line break or another character that no key has")
 
 
 class ServerModel:
@@ -184,7 +187,7 @@ class ServerModel:
                 if attempt < endpoint.retries:
                     await endpoint.pause(_wait(attempt, failure.wait))
         raise MinriskError(
-            f"{endpoint.url}: no answer after {endpoint.retries + 1} tries ({self._hidden(reason)}); "
+            f"{endpoint.url}: no answer after {endpoint.retries} retries ({self._hidden(reason)}); "
             "what has come in is kept where an output file was named, and the same command goes on"
         )
 
@@ -255,9 +258,11 @@ class ServerModel:
         places = list(range(len(texts)))
         if wish.distinct:
             # In the order in which they came first, with how often they came.
-            places = [texts.index(text) for text in dict.fromkeys(texts)]
+            counts = Counter(texts)
+            first = {text: place for place, text in reversed(list(enumerate(texts)))}
+            places = [first[text] for text in counts]
             columns = {name: [column[place] for place in places] for name, column in columns.items()}
-            columns["weights"] = [texts.count(text) for text in columns["hypotheses"]]
+            columns["weights"] = list(counts.values())
         cut_off = [number for number, place in enumerate(places) if not received[place][2]]
         return columns | ({"unfinished": cut_off} if cut_off else {})
 

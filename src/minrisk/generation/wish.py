@@ -44,8 +44,9 @@ class Wish:
     def settings(self) -> dict[str, object]:
         """What is written beside the samples."""
         if self.sampling is None:
-            found: dict[str, object] = {"search": "beam" if self.beams > 1 else "greedy", "beams": self.beams}
-            return found | {"length_penalty": self.length_penalty, "max_new_tokens": self.longest}
+            found: dict[str, object] = {"samples": self.samples, "search": "beam" if self.beams > 1 else "greedy"}
+            more = {"beams": self.beams, "length_penalty": self.length_penalty, "max_new_tokens": self.longest}
+            return found | more
         drawn = {"samples": self.samples, "distinct": self.distinct, **self.sampling.settings}
         return {**drawn, "max_new_tokens": self.longest, "seed": self.seed}
 
