@@ -34,7 +34,9 @@ WORDS = [
     "river",
 ]
 JUDGE = """
-import os, signal
+import os, signal, threading
+
+LOCK = threading.Lock()
 
 def overlap(candidates, pseudo_references):
     return [float(len(set(one.split()) & set(other.split()))) for one, other in zip(candidates, pseudo_references)]
@@ -54,6 +56,13 @@ def fussy(candidates, pseudo_references):
     if any("surrogate" in text for text in candidates):
         raise ValueError("no surrogates, please")
     return overlap(candidates, pseudo_references)
+
+def fatal(candidates, pseudo_references):
+    os._exit(9)
+
+def locked(candidates, pseudo_references):
+    with LOCK:
+        return overlap(candidates, pseudo_references)
 """
 
 
@@ -93,7 +102,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("killed")
     os.environ |= {"MINRISK_TEST_DEADLY": str(folder), "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
     size = {"object_store_memory": 100 << 20}
-    quick = {"health_check_period_ms": 1000, "health_check_timeout_ms": 1000, "health_check_failure_threshold": 3}
+    # A node that was killed refuses to answer at once; one that is only slow, as on a busy machine, has time to.
+    quick = {"health_check_period_ms": 500, "health_check_timeout_ms": 20_000, "health_check_failure_threshold": 3}
     nodes = Cluster(
         initialize_head=True,
         head_node_args={"num_cpus": 0, "include_dashboard": False, "_system_config": quick, **size},
@@ -193,6 +203,27 @@ def test_what_was_decided_and_scored_before_is_not_paid_again(
     calls, found = (int(number.replace(",", "")) for number in numbers.groups())
     assert calls == found + 1
     assert out.read_bytes() == (tmp_path / "local.jsonl").read_bytes()
+
+
+def test_a_metric_that_kills_every_actor_ends_the_run(
+    cluster: Path, tmp_path: Path, judge: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minrisk.ray.RETRIES", 1)
+    samples = _written(tmp_path / "samples.jsonl", SEGMENTS[:3])
+    assert _decode(samples, "--utility", f"{judge}:fatal", *RAY, "-o", tmp_path / "out.jsonl") == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("minrisk: error: ")]
+    assert len(errors) == 1
+    assert "actors died 2 times over the same segments: the metric may end its process" in errors[0]
+
+
+def test_a_metric_that_cannot_be_sent_is_told_at_once(
+    cluster: Path, tmp_path: Path, judge: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    samples = _written(tmp_path / "samples.jsonl", SEGMENTS[:3])
+    assert _decode(samples, "--utility", f"{judge}:locked", *RAY) == 2
+    printed = capsys.readouterr().err
+    assert "actors cannot be given utility 'locked' or its method" in printed
+    assert printed.count("\n") == 1
 
 
 def test_an_actor_and_a_node_may_die(cluster: Path, tmp_path: Path, judge: str) -> None:

@@ -14,6 +14,7 @@ and repeats what was lost with it. Each actor runs the ordinary engine on the bl
 from __future__ import annotations
 
 import gzip
+import inspect
 import io
 import json
 import logging
@@ -48,11 +49,14 @@ try:
     import pyarrow as arrow
     import ray
     import ray.data
+    import ray.exceptions
     from pyarrow import fs
 except ImportError as error:
     raise MissingExtraError("decoding on Ray", "ray") from error
 
 Record = dict[str, Any]
+RETRIES = 10
+"""Times that segments are given to another actor when theirs has died: they may be what it dies of."""
 
 
 def decode(
@@ -81,6 +85,7 @@ def decode(
     Nothing happens until the result is used; then blocks of rows stream through the actors.
     """
     work = Work(Configuration(utility, method, budget, weights, seed), partial(record_of, nbest=nbest), window)
+    _check(work)
     share = Share.of(replicas, cpus_per_replica, gpus_per_replica, spare_cpus=1)
     return share.mapped(dataset.repartition(target_num_rows_per_block=Rows.rows), Rows, work, kept(store), bool(nbest))
 
@@ -106,10 +111,11 @@ def decode_files(
     done        what tells the first segments, which are left out; `on_segment` is told that of each other one
     """
     ledger = Ledger() if ledger is None else ledger
+    _check(work)
     share = Share.of(replicas, None, gpus_per_replica, spare_cpus=0)
     decided = share.mapped(_parts_of(path, format, work, done), Lines, work, store)
     decided.context.target_max_block_size = 1  # Every row is a block, and handed on at once.
-    for row in decided.iter_rows():
+    for row in _rows(decided):
         ledger.add(Ledger(**json.loads(row["spent"])))
         for line, told in zip(row["lines"].splitlines(), row["told"].splitlines()):
             on_segment(told)
@@ -117,6 +123,34 @@ def decode_files(
         if row["error"] is not None:
             raise MinriskError(row["error"])
         on_share(row["share"])
+
+
+def _rows(dataset: ray.data.Dataset) -> Iterator[Record]:
+    """The rows of a dataset; what Ray raises is told in one line, its last one of many."""
+    try:
+        yield from dataset.iter_rows()
+    except ray.exceptions.ActorUnavailableError as error:
+        raise MinriskError(
+            f"actors died {RETRIES + 1} times over the same segments: the metric may end its process, or want more "
+            f"memory than there is; Ray says: {_last_line(error)}"
+        ) from error
+    except ray.exceptions.RayError as error:
+        raise MinriskError(f"Ray cannot go on: {_last_line(error)}") from error
+
+
+def _last_line(error: Exception) -> str:
+    return [line.strip() for line in str(error).splitlines() if line.strip()][-1]
+
+
+def _check(work: Work) -> None:
+    """Raise for what cannot be sent to actors."""
+    try:
+        ray.cloudpickle.dumps(work)
+    except Exception as error:
+        raise InputError(
+            f"actors cannot be given utility {work.configuration.utility.name!r} or its method: what they hold cannot "
+            f"be sent to another process; make it when it is first needed ({type(error).__name__}: {error})"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,17 +185,26 @@ class Share:
 
     def mapped(self, dataset: ray.data.Dataset, kind: type[Actor], *arguments: Any) -> ray.data.Dataset:
         """The dataset through actors of a class, its order kept."""
-        mapped = dataset.map_batches(
-            kind,
-            fn_constructor_args=arguments,
-            batch_size=kind.rows,
-            batch_format="pyarrow",
-            num_cpus=self.cpus,
-            num_gpus=self.gpus,
-            compute=ray.data.ActorPoolStrategy(size=self.replicas),
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # That a number of retries will have to be said in another way.
+            mapped = dataset.map_batches(
+                kind,
+                fn_constructor_args=arguments,
+                batch_size=kind.rows,
+                batch_format="pyarrow",
+                num_cpus=self.cpus,
+                num_gpus=self.gpus,
+                compute=ray.data.ActorPoolStrategy(size=self.replicas),
+                **_retries(),
+            )
         mapped.context.execution_options.preserve_order = True
         return mapped
+
+
+def _retries() -> dict[str, Any]:
+    """A bound on them, where this version of Ray lets it be said: otherwise it tries again for ever."""
+    known = inspect.signature(ray.data.Dataset.map_batches).parameters
+    return {"max_task_retries": RETRIES} if {"max_task_retries", "ray_remote_args"} & known.keys() else {}
 
 
 def _room(node: dict[str, float], needs: dict[str, float]) -> int:
@@ -404,7 +447,8 @@ def connected(address: str | None) -> Iterator[None]:
         yield
         return
     address = address or os.environ.get("RAY_ADDRESS") or "local"
-    logging.getLogger("ray.data").setLevel(logging.ERROR)  # It says much about what goes well.
+    # It says much about what goes well; what does not is raised too.
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     try:
         ray.init(address=address, logging_level="ERROR", log_to_driver=False, include_dashboard=False)
     except (ConnectionError, RuntimeError, ValueError) as error:
