@@ -76,7 +76,7 @@ def test_a_store_is_a_dictionary(tmp_path_factory: pytest.TempPathFactory, batch
 
 
 def test_many_rows_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("ROWS_AT_ONCE", 3), ("GAP", 1), ("TEXTS_REMEMBERED", 4), ("TEXTS_AT_ONCE", 2)):
+    for name, value in (("ROWS_AT_ONCE", 3), ("TEXTS_REMEMBERED", 4), ("KEYS_AT_ONCE", 2)):
         monkeypatch.setattr(scores, name, value)
     rng = np.random.default_rng(0)
     pairs = [(int(one), int(other), None) for one, other in rng.integers(len(TEXTS), size=(300, 2))]

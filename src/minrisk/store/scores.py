@@ -33,9 +33,9 @@ CELL = np.dtype([("reference", "<u4"), ("value", "<f8")])
 LOGGED = np.dtype([("row", "<i8"), ("reference", "<u4"), ("value", "<f8")])
 CHECK = 4
 """Bytes before what is packed: its checksum."""
-ROWS_AT_ONCE, GAP = 512, 16
-"""Rows in memory at a time; rows that lie this close are read in one go."""
-TEXTS_REMEMBERED, TEXTS_AT_ONCE = 1 << 16, 256
+ROWS_AT_ONCE, KEYS_AT_ONCE = 512, 256
+"""Rows in memory at a time; what one query asks for at most."""
+TEXTS_REMEMBERED = 1 << 16
 SYNC_SECONDS = 1.0
 
 
@@ -147,11 +147,8 @@ class Store:
             return int((execute("SELECT seq FROM sqlite_sequence WHERE name = 'texts'").fetchone() or (0,))[0])
 
         def look(wanted: list[str]) -> list[str]:
-            known: dict[bytes, int] = {}
-            for start in range(0, len(wanted), TEXTS_AT_ONCE):
-                asked = [digests[text] for text in wanted[start : start + TEXTS_AT_ONCE]]
-                query = f"SELECT digest, number FROM texts WHERE digest IN ({','.join('?' * len(asked))})"
-                known.update(execute(query, asked))
+            asked = [digests[text] for text in wanted]
+            known = dict(self.among("SELECT digest, number FROM texts WHERE digest", asked))
             found.update({text: known[digests[text]] for text in wanted if digests[text] in known})
             return [text for text in wanted if digests[text] not in known]
 
@@ -166,6 +163,12 @@ class Store:
                 rows = ((found[text], digests[text], data[text]) for text in missing)
                 self.connection.executemany("INSERT INTO texts VALUES (?, ?, ?)", rows)
         self._numbers |= found
+
+    def among(self, query: str, keys: Sequence[Any]) -> Iterator[Any]:
+        """What the query finds whose last word is one of these keys; a few of them at a time."""
+        for start in range(0, len(keys), KEYS_AT_ONCE):
+            asked = keys[start : start + KEYS_AT_ONCE]
+            yield from self.connection.execute(f"{query} IN ({','.join('?' * len(asked))})", asked)
 
     def log(self, pairs: Pairs, values: FloatArray) -> None:
         """Keep the values of pairs, in one commit."""
@@ -213,13 +216,9 @@ class Store:
         places: list[int] = []
         blobs: list[bytes] = []
         wanted = {row: place for place, row in enumerate(rows.tolist())}
-        cuts = np.flatnonzero(np.diff(rows) > GAP) + 1
-        for run in np.split(rows, cuts):
-            query = "SELECT row, packed FROM cells WHERE row BETWEEN ? AND ?"
-            for row, blob in self.connection.execute(query, (int(run[0]), int(run[-1]))):
-                if (place := wanted.get(row)) is not None:
-                    places.append(place)
-                    blobs.append(self.opened(blob, row))
+        for row, blob in self.among("SELECT row, packed FROM cells WHERE row", list(wanted)):
+            places.append(wanted[row])
+            blobs.append(self.opened(blob, row))
         cells = np.frombuffer(b"".join(blobs), CELL)
         counts = [len(blob) // CELL.itemsize for blob in blobs]
         keys = np.repeat(np.array(places, dtype=np.int64), counts) << 32 | cells["reference"].astype(np.int64)
@@ -283,20 +282,16 @@ class Shelf:
 
     def _spaces_of(self, sources: Sequence[int]) -> IntArray:
         """The numbers of this utility's spaces, one for each source."""
-        execute = self._store.connection.execute
+        query = f"SELECT source, number FROM spaces WHERE utility = {self.utility} AND source"
         unknown = [source for source in sources if source not in self._spaces]
-        query = "SELECT number FROM spaces WHERE utility = ? AND source = ?"
-        for source in unknown:
-            with told(self._store.path):
-                found = execute(query, (self.utility, source)).fetchone()
-            if found is not None:
-                self._spaces[source] = found[0]
+        with told(self._store.path):
+            self._spaces.update(self._store.among(query, unknown))
         unknown = [source for source in unknown if source not in self._spaces]
         if unknown:
             with self._store.writing():
-                for source in unknown:
-                    execute("INSERT OR IGNORE INTO spaces (utility, source) VALUES (?, ?)", (self.utility, source))
-                    self._spaces[source] = execute(query, (self.utility, source)).fetchone()[0]
+                rows = ((self.utility, source) for source in unknown)
+                self._store.connection.executemany("INSERT OR IGNORE INTO spaces (utility, source) VALUES (?, ?)", rows)
+                self._spaces.update(self._store.among(query, unknown))
         spaces = np.array([self._spaces[source] for source in sources], dtype=np.int64)
         if len(self._spaces) >= TEXTS_REMEMBERED:
             self._spaces.clear()
