@@ -9,6 +9,8 @@ checkpoints, which are made for the occasion in the official layouts:
 - comet: MiniLM as the encoder, and an estimator with the layers of wmt22-comet-da's ([3072, 1024]), drawn at random
 - comet-wide: the whole estimator of wmt22-comet-da on two layers of its width (1024), drawn at random
 - bleurt, xcomet: 3 layers of width 128, drawn at random: cross-encoders of a size that a core can bear
+- metricx: MetricX-24 with 3 layers of width 256. mbrs computes all 250,112 logits of its last layer: a fifth of the
+  work here, next to nothing in a model of the real size
 
 Times are processor time without loading, through `decode_corpus` and through mbrs' metrics, one segment at a time.
 Segments are spread over the file. "distinct" gives both sides each text once, of segments that have as many; "as
@@ -42,6 +44,7 @@ TASKS = {
     "comet-wide": ((2, 128), (2, 128)),
     "bleurt": ((1, 128), (4, 64)),
     "xcomet": ((1, 128), (4, 64)),
+    "metricx": ((1, 64), (4, 32)),
 }
 """Segments and texts of each, distinct and as sampled: fewer where every pair is a forward pass."""
 ENCODED = ("bertscore", "comet", "comet-wide")
@@ -66,6 +69,15 @@ def theirs(task: str, model: str) -> Score:
         tokenizer.max_model_input_sizes = {model: 512}
         module.BleurtTokenizer.from_pretrained = lambda *_: tokenizer
         metric = module.MetricBLEURT(module.MetricBLEURT.Config(model=model, cpu=True))
+    elif task == "metricx":
+        import mbrs.metrics.metricx as metricx
+        from transformers import T5Tokenizer
+
+        slow = T5Tokenizer(f"{model}/spiece.model", legacy=True)
+        metricx.AutoTokenizer.from_pretrained = lambda *_, **__: slow
+        kind = metricx.MetricMetricX
+        kind.METRICX_VERSION_MAP[model] = kind.MetricXVersion.metricx_24
+        metric = kind(kind.Config(model=model, cpu=True))
     else:
         import importlib
 
@@ -81,9 +93,8 @@ def ours(task: str, model: str, **options: Any) -> Score:
     """The expected utilities of minrisk, through `decode_corpus`."""
     import minrisk
 
-    utility = minrisk.utility(
-        task.partition("-")[0], model=model, device="cpu", **({"layer": 6} if task == "bertscore" else {}), **options
-    )
+    own = {"bertscore": {"layer": 6}, "metricx": {"edition": "24"}}.get(task, {})
+    utility = minrisk.utility(task.partition("-")[0], model=model, device="cpu", **own, **options)
 
     def score(segments: Segments) -> list[list[float]]:
         given = (
@@ -182,27 +193,32 @@ def make_small(folder: Path, source: Path, width: int, layers: int) -> Path:
     return folder
 
 
+def make_pieces(path: Path, texts: list[str], **options: Any) -> None:
+    """A vocabulary of the texts."""
+    import sentencepiece
+
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_prefix=str(path.with_suffix("")),
+        vocab_size=2000,
+        hard_vocab_limit=False,
+        pad_id=0,
+        bos_id=-1,
+        minloglevel=2,
+        **options,
+    )
+
+
 def make_bleurt(folder: Path, texts: list[str], width: int = 128, layers: int = 3, heads: int = 4) -> str:
     """A BLEURT-20, small unless told otherwise, with a vocabulary of the texts."""
-    import sentencepiece
     import torch
     from safetensors.torch import save_file
     from transformers import RemBertConfig, RemBertModel
 
     folder.mkdir()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts),
-        model_prefix=str(folder / "spm"),
-        vocab_size=2000,
-        hard_vocab_limit=False,
-        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        pad_piece="[PAD]",
-        unk_piece="[UNK]",
-        minloglevel=2,
+    signs = ["[CLS]", "[SEP]", "[MASK]"]
+    make_pieces(
+        folder / "spm.model", texts, control_symbols=signs, unk_id=1, eos_id=-1, pad_piece="[PAD]", unk_piece="[UNK]"
     )
     shape: dict[str, Any] = {
         "vocab_size": 2100,
@@ -227,6 +243,26 @@ def make_bleurt(folder: Path, texts: list[str], width: int = 128, layers: int = 
     return str(folder)
 
 
+def make_metricx(folder: Path, texts: list[str], width: int = 256, layers: int = 3) -> str:
+    """A small MetricX-24 with the whole of its last layer."""
+    import torch
+    from safetensors.torch import save_file
+    from transformers import MT5Config, MT5Model
+
+    folder.mkdir()
+    make_pieces(folder / "spiece.model", texts, eos_id=1, unk_id=2, pad_piece="<pad>")
+    shape: dict[str, Any] = {"d_model": width, "d_ff": 4 * width, "d_kv": 32, "num_heads": width // 32}
+    shape |= {"vocab_size": 250112, "num_layers": layers, "num_decoder_layers": layers}
+    torch.manual_seed(0)
+    state = {key: value.clone() for key, value in MT5Model(MT5Config(**shape)).state_dict().items()}
+    state = {key: value for key, value in state.items() if "embed_tokens" not in key}
+    state["lm_head.weight"] = torch.randn(250112, width)
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    settings = {**shape, "model_type": "mt5", "tie_word_embeddings": False}
+    (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return str(folder)
+
+
 def models(folder: Path, texts: list[str]) -> dict[str, str]:
     """A checkpoint for each task."""
     encoder = minilm()
@@ -236,6 +272,7 @@ def models(folder: Path, texts: list[str]) -> dict[str, str]:
         "comet-wide": make_comet(folder / "wide", "comet", make_small(folder / "1024", encoder, 1024, 2)),
         "bleurt": make_bleurt(folder / "bleurt", texts),
         "xcomet": make_comet(folder / "xcomet", "xcomet", make_small(folder / "128", encoder, 128, 3)),
+        "metricx": make_metricx(folder / "metricx", texts),
     }
 
 
@@ -256,7 +293,7 @@ def runs(quick: bool) -> list[tuple[str, int, int, bool]]:
     return [(task, 1, 16, distinct) for task, _, _, distinct in found[1:]] if quick else found
 
 
-def table(path: Path, python: str | None, quick: bool) -> str:
+def table(path: Path, python: str | None, quick: bool, only: list[str]) -> str:
     """The results in Markdown."""
     lines = [
         "| utility | texts | cells | minrisk, cells/s | mbrs 0.1.8, cells/s | faster | target | largest difference |",
@@ -266,11 +303,11 @@ def table(path: Path, python: str | None, quick: bool) -> str:
         records = [json.loads(line) for line in file]
     with tempfile.TemporaryDirectory() as folder:
         made = models(Path(folder), [text for record in records[:8] for text in record["hypotheses"][:300]])
-        for task, count, size, distinct in runs(quick):
+        for task, count, size, distinct in (run for run in runs(quick) if run[0] in only):
             segments = chosen(records, count, size, distinct)
             cells = sum(len(texts) ** 2 for _, texts in segments)
             there = run(python, "theirs", task, made[task], segments) if python else None
-            for dtype in ("float32", "bfloat16") if task in ENCODED else ("float32",):
+            for dtype in ("float32", "bfloat16"):
                 here = run(sys.executable, "ours", task, made[task], segments, dtype=dtype)
                 name = task if dtype == "float32" else f"{task}, dtype={dtype}"
                 label = f"{count} x {size}, {'distinct' if distinct else 'as sampled'}"
@@ -304,10 +341,11 @@ def main() -> None:
     parser.add_argument("--mbrs-python", default=os.environ.get("MINRISK_MBRS_PYTHON"), help="its interpreter")
     parser.add_argument("--output", type=Path, help="write the table here too")
     parser.add_argument("--quick", action="store_true", help="16 texts a segment")
+    parser.add_argument("--only", nargs="+", choices=TASKS, default=list(TASKS), metavar="NAME")
     options = parser.parse_args()
     if not options.samples.is_file():
         raise SystemExit(f"skipped: {options.samples} is not there; name a samples file")
-    found = table(options.samples, options.mbrs_python, options.quick)
+    found = table(options.samples, options.mbrs_python, options.quick, options.only)
     print(found)
     if options.output:
         options.output.write_text(f"# Neural utilities beside mbrs\n\n{found}\n", encoding="utf-8")

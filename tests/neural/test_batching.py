@@ -164,10 +164,13 @@ def test_a_linear_layer_is_that_of_torch(rows: int, width: int, out: int, seed: 
     for bias in (None, torch.randn(out, generator=generator)):
         for values in (inputs, inputs.transpose(0, 1), inputs[0]):
             with torch.inference_mode():
-                found, activated = linear(values, weight, bias), linear(values, weight, bias, gelu=True)
+                found = linear(values, weight, bias)
+                activated = {how: linear(values, weight, bias, gelu=how) for how in ("none", "tanh")}
             expected = torch.nn.functional.linear(values, weight, bias)
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-            torch.testing.assert_close(activated, torch.nn.functional.gelu(expected), rtol=1e-4, atol=1e-5)
+            for how, values_found in activated.items():
+                gelu = torch.nn.functional.gelu(expected, approximate=how)
+                torch.testing.assert_close(values_found, gelu, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -181,6 +184,20 @@ def test_quickened_models_give_the_same(dtype: torch.dtype, monkeypatch: pytest.
         torch.testing.assert_close(copy.deepcopy(model)(inputs), expected)
         monkeypatch.setattr("minrisk.neural.linear.available", lambda: False)
         torch.testing.assert_close(model(inputs), expected, rtol=0, atol=0)
+
+
+def test_wide_layers_are_activated_along_with_their_product() -> None:
+    from transformers import BertConfig, BertModel, MT5Config, MT5EncoderModel
+
+    shape: dict[str, Any] = {"vocab_size": 20, "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1}
+    bert = BertModel(BertConfig(**shape, num_attention_heads=2)).eval()
+    mt5 = MT5EncoderModel(MT5Config(vocab_size=20, d_model=8, d_kv=4, d_ff=16, num_layers=1, num_heads=2)).eval()
+    for model, gelu in ((bert, "none"), (mt5, "tanh")):
+        with torch.inference_mode():
+            expected = model(torch.arange(10)[None]).last_hidden_state
+            found = quickened(model)(torch.arange(10)[None]).last_hidden_state
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        assert [how for module in model.modules() if (how := getattr(module, "gelu", None))] == [gelu]
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -11,15 +11,23 @@ from typing import Any
 
 from minrisk.neural.packages import package
 
+WIDE = (("dense", "intermediate_act_fn"), ("wi_0", "act"))
+"""What models of BERT's family and of T5's call their wide layer and what follows it."""
 
-def linear(inputs: Any, weight: Any, bias: Any = None, *, gelu: bool = False) -> Any:
-    """The product of inputs (..., a) and weight (b, a), plus bias (b,): (..., b); `gelu`: and the activation on it."""
+GELUS = {"GELUActivation": "none", "NewGELUActivation": "tanh"}
+"""Activations that can be computed along with a layer, by their classes in transformers."""
+
+
+def linear(inputs: Any, weight: Any, bias: Any = None, *, gelu: str | None = None) -> Any:
+    """The product of inputs (..., a) and weight (b, a), plus bias (b,): (..., b).
+
+    gelu  and this activation on it: "none", as it is, or "tanh", approximated
+    """
     torch = package("torch")
     if inputs.device.type == "cpu" and inputs.dtype is weight.dtype is torch.float32 and available():
-        then, how = ("gelu", "none") if gelu else ("none", "")
-        return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, then, [], how)
+        return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "gelu" if gelu else "none", [], gelu or "")
     product = torch.nn.functional.linear(inputs, weight, bias)
-    return torch.nn.functional.gelu(product) if gelu else product
+    return torch.nn.functional.gelu(product, approximate=gelu) if gelu else product
 
 
 @cache
@@ -44,9 +52,11 @@ def quickened(model: Any) -> Any:
         if type(module) is torch.nn.Linear:
             module.__class__ = _linear_layer()
     for module in model.modules():
-        # What models of BERT's family call their wide layer and what follows it.
-        if type(getattr(module, "intermediate_act_fn", None)).__name__ == "GELUActivation":
-            module.dense.gelu, module.intermediate_act_fn = True, torch.nn.Identity()
+        for layer, activation in WIDE:
+            gelu = GELUS.get(type(getattr(module, activation, None)).__name__)
+            if gelu and hasattr(module, layer):
+                getattr(module, layer).gelu = gelu
+                setattr(module, activation, torch.nn.Identity())
     return model
 
 
@@ -55,7 +65,7 @@ def _linear_layer() -> Any:
     """The class of such layers; torch is known only when one is asked for."""
 
     class Linear(package("torch").nn.Linear):  # type: ignore[misc]
-        gelu = False
+        gelu: str | None = None
 
         def forward(self, inputs: Any) -> Any:
             return linear(inputs, self.weight, self.bias, gelu=self.gelu)
