@@ -228,3 +228,7 @@ def test_missing_references_and_names(files: dict[str, str], capsys: pytest.Capt
     assert "utility 'chrf' needs references" in capsys.readouterr().err
     assert main(["evaluate", files["chosen"], "--utility", ","]) == 2
     assert "at least one name" in capsys.readouterr().err
+    assert main(["evaluate", files["chosen"], "--reference", files["samples"], "--utility", "chrf,chfr"]) == 2
+    said = capsys.readouterr()
+    assert "did you mean 'chrf'" in said.err
+    assert not said.out

@@ -221,6 +221,11 @@ def test_sources_count_only_where_they_are_read() -> None:
             {"model": str(GOLDEN / "bert"), "label": 0},
             "lacks 4 weights of a BertForSeq.*, such as",
         ),
+        ("bertscore", {"model": str(GOLDEN / "bert"), "baseline": 1}, "`baseline` must be below 1"),
+        ("bertscore", {"model": str(GOLDEN / "bert"), "baseline": "nan"}, "`baseline` must be below 1"),
+        ("nli", {"model": str(GOLDEN / "nli"), "max_length": 3}, "room for two texts, got 3"),
+        ("nli", {"model": str(GOLDEN / "nli"), "max_length": -1}, "room for two texts, got -1"),
+        ("metricx", {"max_length": -1}, "at least 1"),
         ("metricx", {"dtype": "float16"}, "overflows in mT5"),
         ("embedding", {"pooling": "men"}, "did you mean 'mean'"),
         ("embedding", {"max_length": -1}, "at least 1"),
@@ -266,9 +271,39 @@ def test_checkpoints_of_old_trainers(old: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, tiny("comet", "comet").score(*given))
 
 
-def test_a_broken_checkpoint_is_told_in_one_line(tmp_path: Path) -> None:
-    shutil.copytree(GOLDEN / "comet", tmp_path / "model")
-    (tmp_path / "model" / "checkpoints" / "model.ckpt").write_bytes(b"<html>")
-    with pytest.raises(minrisk.InputError, match=r"model.ckpt' cannot be read") as caught:
-        minrisk.utility("comet", model=str(tmp_path / "model"), device="cpu").score(["a"], ["b"], ["c"])
+@pytest.mark.parametrize(
+    ("name", "file", "content", "message"),
+    [
+        ("comet", "checkpoints/model.ckpt", "<html>", r"model.ckpt' cannot be read"),
+        ("comet", "checkpoints/model.ckpt", "", r"model.ckpt' cannot be read"),
+        ("comet", "hparams.yaml", "- a", "holds no settings of COMET"),
+        ("comet", "hparams.yaml", "{: a", "cannot be loaded: ParserError"),
+        ("comet", "hparams.yaml", "class_identifier: regression_metric", "it lacks 'pretrained_model'"),
+        ("bleurt", "config.json", "{", "cannot be loaded: JSONDecodeError"),
+        ("bleurt", "config.json", "{}", "it lacks 'max_position_embeddings'"),
+        ("bleurt", "spm.model", "<html>", "cannot be loaded"),
+        ("bleurt", "model.safetensors", "<html>", "cannot be loaded: SafetensorError"),
+        ("embedding", "modules.json", "5", "cannot be loaded"),
+        ("embedding", "modules.json", '[{"type": "x.Pooling", "path": "1_Pooling"}]', "1_Pooling/config.json"),
+    ],
+)
+def test_a_broken_checkpoint_is_told_in_one_line(
+    name: str, file: str, content: str, message: str, tmp_path: Path
+) -> None:
+    shutil.copytree(GOLDEN / {"embedding": "bert"}.get(name, name), tmp_path / "model")
+    (tmp_path / "model" / file).write_text(content, encoding="utf-8")
+    with pytest.raises(minrisk.InputError, match=message) as caught:
+        minrisk.utility(name, model=str(tmp_path / "model"), device="cpu").score(["a"], ["b"], ["c"])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("lost", ["estimator.ff.0", "estimator.ff.6.bias", "layerwise_attention", "hidden2tag"])
+def test_weights_that_are_not_there_are_named(lost: str, tmp_path: Path) -> None:
+    for folder in ("xcomet", "xlmr-xl", "xlmr"):
+        shutil.copytree(GOLDEN / folder, tmp_path / folder)
+    path = tmp_path / "xcomet" / "checkpoints" / "model.ckpt"
+    content = torch.load(path, weights_only=True)
+    content["state_dict"] = {key: value for key, value in content["state_dict"].items() if not key.startswith(lost)}
+    torch.save(content, path)
+    with pytest.raises(minrisk.InputError, match=r"it lacks '|this one has \[3, 6\]"):
+        minrisk.utility("xcomet", model=str(tmp_path / "xcomet"), device="cpu").score(["a"], ["b"], ["c"])

@@ -56,10 +56,11 @@ def run(options: argparse.Namespace) -> None:
     systems, ids = _systems(options.outputs)
     references = _texts(options.reference, "reference", ids) if options.reference else None
     sources = _sources(options, ids)
-    for name in names:
-        # One model at a time: the one before is given up here.
+    # All are named before the first is used; one model is loaded at a time, and given up with its utility.
+    waiting = [named_utility(name, {}) for name in names]
+    while waiting:
         with redirect_stdout(sys.stderr):
-            found = evaluate(systems, named_utility(name, {}), references, sources, bootstrap)
+            found = evaluate(systems, waiting.pop(0), references, sources, bootstrap)
         lines = _lines(found, len(ids)) if options.format == "text" else map(_record, found)
         print("\n".join(lines), flush=True)
 
@@ -110,8 +111,10 @@ def _field(record: Mapping[str, Any], name: str, path: str, number: int) -> str:
     from minrisk.errors import InputError
 
     text = record.get("text", record.get(name))
-    if not isinstance(text, str):
+    if text is None:
         raise InputError(f"{path}, line {number}: has no `{name}`, got the keys {sorted(map(str, record))}")
+    if not isinstance(text, str):
+        raise InputError(f"{path}, line {number}: `{name}` must be a text, got {type(text).__name__}")
     return text
 
 

@@ -85,6 +85,8 @@ class Checkpoint:
         self.state = {
             key: value.float().to(self.device) for key, value in state.items() if not key.startswith("encoder.")
         }
+        self.mix = self._mix()
+        self.estimator = Estimator(self.state, self.settings)
 
     @property
     def device(self) -> Any:
@@ -96,8 +98,7 @@ class Checkpoint:
         """Texts without special tokens, cut as the official code cuts them: two tokens short of what would fit."""
         return plain(self.tokenizer, self.limit - 4)
 
-    @cached_property
-    def mix(self) -> Any:
+    def _mix(self) -> Any:
         """The weight of each layer, the embeddings' first: (L + 1,)."""
         torch = package("torch")
         layer = self.settings.get("sent_layer", self.settings.get("layer", "mix"))
@@ -166,17 +167,16 @@ class Checkpoint:
             total = total + weight * piece
         return total if linear else pool(total)
 
-    @cached_property
-    def estimator(self) -> Estimator:
-        """The layers on top."""
-        return Estimator(self.state, self.settings)
-
 
 class Estimator:
     """A feed-forward network: linear layers, an activation after each but the last."""
 
     def __init__(self, state: dict[str, Any], settings: dict[str, Any]) -> None:
         places = sorted({int(key.split(".")[2]) for key in state if key.startswith("estimator.ff.")})
+        if not places or places != list(range(0, 3 * len(places), 3)):
+            raise InputError(
+                f"a checkpoint of COMET has layers estimator.ff.0, .3, .6 and so on; this one has {places}"
+            )
         self.layers = [(state[f"estimator.ff.{place}.weight"], state[f"estimator.ff.{place}.bias"]) for place in places]
         self.activation = _activation(str(settings.get("activations", "Tanh")))
         final = settings.get("final_activation")
@@ -224,13 +224,16 @@ def _contents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         given = json.loads(path.read_text(encoding="utf-8"))
         return {**LITE, **{key: value for key, value in given.items() if key in LITE}}, state
     settings = package("yaml").safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(settings, dict):
+        raise InputError(f"{str(path)!r} holds no settings of COMET")
     checkpoint = folder / "checkpoints" / "model.ckpt"
     if not checkpoint.is_file():
         raise InputError(f"model folder {str(folder)!r} has no checkpoints/model.ckpt")
     try:
         return settings, _weights(checkpoint)["state_dict"]
     except Exception as error:
-        raise InputError(f"{str(checkpoint)!r} cannot be read: {' '.join(str(error).split())[:300]}") from error
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        raise InputError(f"{str(checkpoint)!r} cannot be read: {reason}") from error
 
 
 def _weights(path: Path) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,19 @@ TOKENIZER_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja")
 WEIGHT_FILES = ("*.safetensors", "*.bin", "*.json")
 CHECKPOINT_FILES = (*WEIGHT_FILES, "*.ckpt", "*.yaml", "*.model")
 """What decides the values of a model."""
+
+
+@contextmanager
+def loading(model: str, what: str = "model") -> Iterator[None]:
+    """Says in one line that a model cannot be loaded, whatever is wrong with its files."""
+    try:
+        yield
+    except (MinriskError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        kind, said = type(error).__name__, " ".join(str(error).split())[:300]
+        reason = f"it lacks {said}" if isinstance(error, KeyError) else f"{kind}: {said}"
+        raise InputError(f"{what} {model!r} cannot be loaded: {reason}") from error
 
 
 def folder_of(model: str, files: Sequence[str] = ("*",)) -> Path:
@@ -86,7 +100,7 @@ def config_of(model: str) -> Any:
     if not (folder / "config.json").is_file():
         raise InputError(f"model folder {str(folder)!r} has no config.json")
     with quiet():
-        return _loaded("the configuration", model, package("transformers").AutoConfig.from_pretrained, str(folder))
+        return _loaded("configuration of", model, package("transformers").AutoConfig.from_pretrained, str(folder))
 
 
 def tokenizer_of(model: str, **options: Any) -> Any:
@@ -94,7 +108,7 @@ def tokenizer_of(model: str, **options: Any) -> Any:
     folder = folder_of(model, TOKENIZER_FILES)
     with quiet():
         return _loaded(
-            "the tokenizer", model, package("transformers").AutoTokenizer.from_pretrained, str(folder), **options
+            "tokenizer of", model, package("transformers").AutoTokenizer.from_pretrained, str(folder), **options
         )
 
 
@@ -104,7 +118,7 @@ def pretrained(model: str, kind: str = "AutoModel", dtype: Any = None, **options
     options |= {"output_loading_info": True, **_dtype_option(dtype)}
     with quiet():
         loader = getattr(package("transformers"), kind).from_pretrained
-        loaded, report = _loaded("the model", model, loader, str(folder), **options)
+        loaded, report = _loaded("model", model, loader, str(folder), **options)
     missing = [key for key in report["missing_keys"] if kind != "AutoModel" or "pooler." not in key]
     _refuse_missing(missing, f"model {model!r}", f"a {type(loaded).__name__}")
     return quickened(loaded.eval().requires_grad_(False))
@@ -122,7 +136,7 @@ def built(kind: str, config: Any, state: Mapping[str, Any], dtype: Any, place: s
         name = type(config).__name__.replace("Config", "Model") if kind == "AutoModel" else kind
         loader = getattr(package("transformers"), name)
         made, report = _loaded(
-            "the encoder",
+            "encoder of",
             place,
             loader.from_pretrained,
             None,
@@ -189,12 +203,6 @@ def _dtype_option(dtype: Any) -> dict[str, Any]:
 
 
 def _loaded(what: str, place: str, loader: Any, *given: Any, **options: Any) -> Any:
-    try:
+    with loading(place, what):
         # Code that comes with a model is never run, nor does anyone ask whether it may be.
         return loader(*given, trust_remote_code=False, **options)
-    except (ImportError, MemoryError):
-        raise
-    except Exception as error:
-        raise InputError(
-            f"{what} of {place!r} cannot be loaded: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        ) from error

@@ -123,11 +123,17 @@ class BertScore(Placement, EncodedUtility):
         if self.baseline is None:
             return 0.0, 0.0, 0.0
         try:
-            return (float(self.baseline),) * 3
+            found = (float(self.baseline),) * 3
         except ValueError:
-            pass
+            found = self._row_of(str(self.baseline))
+        if not all(-1 <= offset < 1 for offset in found):
+            raise InputError(f"utility 'bertscore': `baseline` must be below 1, what equal texts score, got {found[2]}")
+        return found
+
+    def _row_of(self, path: str) -> tuple[float, float, float]:
+        """What a file of the bert-score package says of the layer."""
         try:
-            with open(self.baseline, encoding="utf-8", newline="") as file:  # type: ignore[arg-type]
+            with open(path, encoding="utf-8", newline="") as file:
                 rows = {int(row["LAYER"]): row for row in csv.DictReader(file)}
             row = rows[self._layer]
             return float(row["P"]), float(row["R"]), float(row["F"])

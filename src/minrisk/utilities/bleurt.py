@@ -15,7 +15,7 @@ from minrisk.errors import InputError
 from minrisk.neural.batching import Packer, Placement, padded
 from minrisk.neural.encoder import replicas
 from minrisk.neural.linear import linear
-from minrisk.neural.loading import WEIGHT_FILES, built, devices_of, dtype_of, folder_of, state_of
+from minrisk.neural.loading import WEIGHT_FILES, built, devices_of, dtype_of, folder_of, loading, state_of
 from minrisk.neural.packages import package
 from minrisk.neural.tokens import Tokens, cut_pair
 from minrisk.types import FloatArray
@@ -52,7 +52,8 @@ class Bleurt(Placement, PairUtility):
 
     @cached_property
     def _network(self) -> _Network:
-        return _Network(folder_of(self.model, (*WEIGHT_FILES, "spm.model")), self)
+        with loading(self.model):
+            return _Network(folder_of(self.model, (*WEIGHT_FILES, "spm.model")), self)
 
 
 class _Network:

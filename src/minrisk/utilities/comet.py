@@ -13,6 +13,7 @@ from minrisk.errors import InputError
 from minrisk.neural.batching import Placement
 from minrisk.neural.comet import Checkpoint
 from minrisk.neural.linear import linear
+from minrisk.neural.loading import loading
 from minrisk.neural.packages import package
 from minrisk.types import FloatArray, IntArray
 from minrisk.utilities.base import EncodedUtility
@@ -59,11 +60,13 @@ class Comet(Placement, EncodedUtility):
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:
-        return Checkpoint(self.model, self, ("regression_metric",), self.encoder)
+        with loading(self.model):
+            return Checkpoint(self.model, self, ("regression_metric",), self.encoder)
 
     @cached_property
     def _head(self) -> SplitHead:
-        return SplitHead(self._checkpoint)
+        with loading(self.model):
+            return SplitHead(self._checkpoint)
 
     def _sentences(self, hidden: Sequence[Any], mask: Any, numbers: Any, _: Sequence[int]) -> Sequence[Any]:
         return list(sentence_vectors(self._checkpoint, hidden, mask, numbers))

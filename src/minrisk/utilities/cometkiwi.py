@@ -12,6 +12,7 @@ import numpy as np
 from minrisk.errors import InputError
 from minrisk.neural.batching import Placement
 from minrisk.neural.comet import Checkpoint
+from minrisk.neural.loading import loading
 from minrisk.neural.packages import package
 from minrisk.types import FloatArray
 from minrisk.utilities.base import QualityUtility
@@ -47,7 +48,8 @@ class CometKiwi(Placement, QualityUtility):
     @cached_property
     def _checkpoint(self) -> Checkpoint:
         known = ("unified_metric", "referenceless_regression_metric")
-        checkpoint = Checkpoint(self.model, self, known, self.encoder)
+        with loading(self.model):
+            checkpoint = Checkpoint(self.model, self, known, self.encoder)
         segments = checkpoint.settings.get("input_segments", ["mt", "src"])
         if "src" not in segments or segments[0] != "mt":
             raise InputError(f"model {self.model!r} compares {' with '.join(segments)}, which is no quality estimation")

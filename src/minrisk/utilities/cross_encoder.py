@@ -12,7 +12,7 @@ import numpy as np
 from minrisk.errors import InputError, unknown_name
 from minrisk.neural.batching import Packer, Placement, padded
 from minrisk.neural.encoder import LONGEST, replicas
-from minrisk.neural.loading import devices_of, dtype_of, pretrained, tokenizer_of
+from minrisk.neural.loading import devices_of, dtype_of, loading, pretrained, tokenizer_of
 from minrisk.neural.packages import package
 from minrisk.neural.tokens import cut_pair, pair_layout, plain
 from minrisk.types import FloatArray
@@ -56,7 +56,8 @@ class CrossEncoder(Placement, PairUtility):
 
     @cached_property
     def _network(self) -> _Network:
-        return _Network(self)
+        with loading(self.model):
+            return _Network(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,8 @@ class _Network:
         self.filler = tokenizer.pad_token_id or 0
         known = options.max_length or int(tokenizer.model_max_length)
         self.room = (known if known <= LONGEST else int(model.config.max_position_embeddings)) - self.layout.specials
+        if self.room < 2:
+            raise InputError(f"`max_length` must leave room for two texts, got {options.max_length}")
         self.tokens = plain(tokenizer, self.room)
         self.typed = getattr(model.config, "type_vocab_size", 0) > 1
         self.label = _label_of(options, model.config)

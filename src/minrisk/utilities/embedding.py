@@ -14,7 +14,7 @@ import numpy as np
 from minrisk.errors import InputError, unknown_name
 from minrisk.neural.batching import Placement
 from minrisk.neural.encoder import Encoder
-from minrisk.neural.loading import folder_of, state_of
+from minrisk.neural.loading import folder_of, loading, state_of
 from minrisk.neural.packages import package
 from minrisk.types import FloatArray, IntArray
 from minrisk.utilities.base import EncodedUtility
@@ -78,7 +78,8 @@ class Embedding(Placement, EncodedUtility):
 
     @cached_property
     def _recipe(self) -> _Recipe:
-        return _recipe_of(folder_of(self.model), self.pooling)
+        with loading(self.model):
+            return _recipe_of(folder_of(self.model), self.pooling)
 
     @cached_property
     def _encoder(self) -> Encoder:

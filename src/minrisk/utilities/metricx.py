@@ -20,6 +20,7 @@ from minrisk.neural.loading import (
     devices_of,
     dtype_of,
     folder_of,
+    loading,
     pretrained,
     row_of,
     tokenizer_of,
@@ -52,6 +53,8 @@ class _MetricX(Placement):
         super().__post_init__()
         if self.edition not in EDITIONS:
             raise unknown_name("edition", self.edition, EDITIONS)
+        if self.max_length < 0:
+            raise InputError(f"`max_length` must be at least 1, or 0 for the official one, got {self.max_length}")
         if self.dtype == "float16":
             raise InputError("`dtype` float16 overflows in mT5; use bfloat16, float32 or auto")
 
@@ -67,7 +70,8 @@ class _MetricX(Placement):
 
     @cached_property
     def _network(self) -> _Network:
-        return _Network(self, self.max_length or LENGTHS[self._edition])
+        with loading(self.model):
+            return _Network(self, self.max_length or LENGTHS[self._edition])
 
     def _scores(self, parts: Sequence[Sequence[str]]) -> FloatArray:
         scores = np.array(self._network.scores(parts), dtype=np.float64)

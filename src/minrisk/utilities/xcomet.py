@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from minrisk.errors import InputError
 from minrisk.neural.batching import Placement
 from minrisk.neural.comet import Checkpoint
+from minrisk.neural.loading import loading
 from minrisk.neural.tokens import Recent
 from minrisk.types import FloatArray
 from minrisk.utilities.base import PairUtility, QualityUtility, Sources
@@ -62,7 +63,11 @@ class _XComet(Placement):
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:
-        checkpoint = Checkpoint(self.model, self, ("xcomet_metric", "unified_metric"), self.encoder)
+        with loading(self.model):
+            checkpoint = Checkpoint(self.model, self, ("xcomet_metric", "unified_metric"), self.encoder)
+            if self._spans(checkpoint):
+                # What is looked up only when texts are read.
+                checkpoint.mix[int(checkpoint.settings["word_layer"])], checkpoint.state["hidden2tag.weight"]
         if not self._spans(checkpoint) and checkpoint.settings.get("input_segments") == ["mt", "src"]:
             raise InputError(f"model {self.model!r} does not look at references; use the utility 'cometkiwi'")
         return checkpoint
