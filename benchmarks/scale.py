@@ -1,10 +1,11 @@
 """Throughput, memory and time to first output of the engine alone, with workers, and on Ray.
 
-    python benchmarks/scale.py                 prints a report in Markdown; about ten minutes
-    python benchmarks/scale.py --quick         a tenth of the work
+    python benchmarks/scale.py                 prints a report in Markdown; about half an hour
+    python benchmarks/scale.py --quick         a tenth of it
 
-The metric of the first table takes 1 ms a pair by waiting, so that other load on the machine does not count; `--busy`
-has it keep the processor busy instead. Every run is a process of its own, and begins with a file of samples.
+The metric of the first table takes 1 ms a pair by waiting, so that other load on the machine hardly counts; `--busy`
+has it keep the processor busy instead. Every run is a process of its own, and begins with a file of samples. The start
+lasts until the metric is first called; what comes after it is compared with the time that the metric itself takes.
 """
 
 from __future__ import annotations
@@ -32,19 +33,31 @@ ENGINES = {
     "2 workers": {"workers": 2},
     "Ray, 1 replica": {"replicas": 1},
     "Ray, 2 replicas": {"replicas": 2},
+    "a Ray Dataset, 2 replicas": {"replicas": 2, "dataset": True},
 }
+BEGUN = "MINRISK_SCALE_BEGUN"
+"""The file that tells when the metric was first called, whoever called it."""
 SECONDS_A_PAIR = 1e-3
 MILESTONES = (1000, 10_000, 50_000, 100_000)
 
 
+def note_begin() -> None:
+    """Tell that the metric is called, if nobody has."""
+    file = Path(os.environ[BEGUN])
+    if not file.exists():
+        file.write_text(str(time.time()))
+
+
 def waiting(candidates: Sequence[str], _: Sequence[str]) -> list[float]:
     """A metric that takes 1 ms a pair, of no processor's time."""
+    note_begin()
     time.sleep(SECONDS_A_PAIR * len(candidates))
     return [float(len(candidate)) for candidate in candidates]
 
 
 def busy(candidates: Sequence[str], _: Sequence[str]) -> list[float]:
     """A metric that takes 1 ms a pair of the processor's time."""
+    note_begin()
     end = time.process_time() + SECONDS_A_PAIR * len(candidates)
     while time.process_time() < end:
         pass
@@ -53,6 +66,7 @@ def busy(candidates: Sequence[str], _: Sequence[str]) -> list[float]:
 
 def free(candidates: Sequence[str], _: Sequence[str]) -> list[float]:
     """A metric that costs nothing."""
+    note_begin()
     return [float(len(candidate)) for candidate in candidates]
 
 
@@ -69,13 +83,19 @@ def write_samples(path: Path, segments: int, size: int) -> None:
             file.write(json.dumps({"id": str(number), "hypotheses": texts}) + "\n")
 
 
-def records(path: str, metric: str, budget: str, workers: int = 0, replicas: int = 0) -> Iterator[Any]:
+def records(
+    path: str, metric: str, budget: str, workers: int = 0, replicas: int = 0, dataset: bool = False
+) -> Iterator[Any]:
     """The records of a run."""
     utility = minrisk.utility(METRICS[metric], batch_size=64)
     if replicas:
-        from minrisk.ray import connected, decode_files
+        from minrisk.ray import connected, decode, decode_files, ray
 
         with connected(None):
+            if dataset:
+                rows = ray.data.read_json(path)
+                yield from decode(rows, utility, "columns", budget, replicas=replicas, cpus_per_replica=0.5).iter_rows()
+                return
             work = Work(minrisk.Configuration(utility, "columns", budget), record_of)
             yield from decode_files(path, work, replicas=replicas)
         return
@@ -85,8 +105,8 @@ def records(path: str, metric: str, budget: str, workers: int = 0, replicas: int
 
 
 def measured(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Run here: seconds to the first record and to the last, calls, and MB held after so many records."""
-    begin = time.perf_counter()
+    """Run here: seconds to the first call, record and the last, calls, and MB held after so many records."""
+    begin, clock = time.perf_counter(), time.time()
     first, calls, number = 0.0, 0, 0
     held: dict[int, float] = {}
     for number, record in enumerate(records(**arguments), 1):
@@ -95,7 +115,9 @@ def measured(arguments: dict[str, Any]) -> dict[str, Any]:
         if number in MILESTONES:
             held[number] = memory()
     total = time.perf_counter() - begin
-    return {"first": first, "total": total, "calls": calls, "segments": number, "memory": list(held.values())}
+    start = float(Path(os.environ[BEGUN]).read_text()) - clock
+    found = {"start": start, "first": first, "total": total, "calls": calls, "segments": number}
+    return found | {"memory": list(held.values())}
 
 
 def memory() -> float:
@@ -125,23 +147,26 @@ def run(folder: Path, engine: str, segments: int, size: int, metric: str, budget
         write_samples(path, segments, size)
     given = {"path": str(path), "metric": metric, "budget": budget} | ENGINES[engine]
     command = [sys.executable, __file__, "--run", json.dumps(given)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    begun = folder / "begun"
+    begun.unlink(missing_ok=True)
+    environment = os.environ | {BEGUN: str(begun)}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def throughput(folder: Path, metric: str, segments: int) -> Iterator[str]:
     """A row for each engine: 32 texts a segment, a quarter of the cells scored."""
-    yield "| | start, s | all, s | calls a second after the start | of the ideal | first output, s |"
+    yield "| | start, s | first output after it, s | all after it, s | calls a second | overhead |"
     yield "| - | -: | -: | -: | -: | -: |"
     for engine, spread in ENGINES.items():
-        start = run(folder, engine, 1, 2, metric, "1/4")["total"]
         found = run(folder, engine, segments, 32, metric, "1/4")
-        rate = found["calls"] / (found["total"] - start)
-        ideal = max(1, *spread.values(), 1) / SECONDS_A_PAIR
+        start = found["start"]
+        worked = found["total"] - start
+        ideal = found["calls"] * SECONDS_A_PAIR / max([1, *spread.values()])
         yield (
-            f"| {engine} | {start:.1f} | {found['total']:.1f} | {rate:,.0f} | {100 * rate / ideal:.1f} % "
-            f"| {found['first']:.1f} |"
+            f"| {engine} | {start:.1f} | {found['first'] - start:.1f} | {worked:.1f} | {found['calls'] / worked:,.0f} "
+            f"| {100 * (worked / ideal - 1):.1f} % |"
         )
 
 
@@ -151,6 +176,8 @@ def memories(folder: Path, segments: int) -> Iterator[str]:
     yield f"| MB held after segments | {' | '.join(f'{count:,}' for count in counts)} | segments a second |"
     yield f"| - | {' | '.join('-:' for _ in counts)} | -: |"
     for engine in ENGINES:
+        if engine == "1 worker":  # Which is the engine alone.
+            continue
         found = run(folder, engine, segments, 8, "free", "1.0")
         cells = " | ".join(f"{megabytes:,.0f}" for megabytes in found["memory"])
         yield f"| {engine} | {cells} | {found['segments'] / found['total']:,.0f} |"
@@ -168,7 +195,7 @@ def main() -> None:
         return
     metric = "busy" if options.busy else "waiting"
     with tempfile.TemporaryDirectory() as folder:
-        for line in throughput(Path(folder), metric, 16 if options.quick else 160):
+        for line in throughput(Path(folder), metric, 32 if options.quick else 320):
             print(line, flush=True)
         print()
         for line in memories(Path(folder), 10_000 if options.quick else 100_000):
