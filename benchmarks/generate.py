@@ -13,10 +13,13 @@ import gzip
 import json
 import os
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+TRIED = 50
+"""Texts of a source whose log-probabilities are compared."""
 ROOT = Path(__file__).parent.parent
 MODEL = ROOT / "../shared/models/multi30k-de-en"
 SOURCES = ROOT / "../shared/data/test16.jsonl.gz"
@@ -24,7 +27,11 @@ SOURCES = ROOT / "../shared/data/test16.jsonl.gz"
 
 @dataclass(frozen=True)
 class Row:
-    """One source: seconds of both, distinct texts of both, and what the samples share."""
+    """One source: seconds of both, distinct texts of both, what the samples share, and how well both agree.
+
+    p      of the chi-square test that both draw from one distribution; None where there is one text alone
+    error  the largest between our log-probabilities, full or truncated, and those of transformers' plain pass
+    """
 
     distinct: int
     tokens: int
@@ -32,6 +39,8 @@ class Row:
     ours: float
     theirs: float
     theirs_distinct: int
+    p: float | None
+    error: float
 
 
 def read(path: Path, count: int) -> list[str]:
@@ -73,6 +82,30 @@ class Peer:
         texts: list[str] = self.tokenizer.batch_decode(output, skip_special_tokens=True)
         return texts
 
+    def logprobs(self, source: str, tokens: list[int], epsilon: float) -> tuple[float, float]:
+        """Of a text, under the full model and under the truncated one, in a plain pass without a cache."""
+        import torch
+
+        with torch.inference_mode():
+            labels = torch.tensor([tokens])
+            logits = self.model(**self.tokenizer([source], return_tensors="pt"), labels=labels).logits[0].double()
+        full = logits.log_softmax(dim=1)
+        kept = full.where((full.exp() >= epsilon) | (full == full.amax(dim=1, keepdim=True)), -torch.inf)
+        places = range(len(tokens)), tokens
+        return float(full[places].sum()), float(kept.log_softmax(dim=1)[places].sum())
+
+
+def same_distribution(ours: list[str], theirs: list[str]) -> float | None:
+    """The p-value of the chi-square test of homogeneity; texts that are rare on both sides count as one."""
+    from scipy.stats import chi2_contingency
+
+    counts = [Counter(ours), Counter(theirs)]
+    frequent = [text for text in counts[0] | counts[1] if counts[0][text] + counts[1][text] >= 10]
+    table = [[count[text] for text in frequent] for count in counts]
+    rest = [len(texts) - sum(row) for texts, row in zip((ours, theirs), table)]
+    table = [[*row, left] for row, left in zip(table, rest)] if any(rest) else table
+    return float(chi2_contingency(table).pvalue) if len(table[0]) > 1 else None
+
 
 def measure(folder: Path, sources: list[str], samples: int, epsilon: float) -> list[Row]:
     import numpy as np
@@ -89,6 +122,7 @@ def measure(folder: Path, sources: list[str], samples: int, epsilon: float) -> l
     local = LocalModel(Place(name=str(folder), device="cpu"))
     wish = Wish(samples=samples, sampling=Sampling("epsilon", epsilon))
     peer = Peer(folder, epsilon, samples)
+    (end_token,) = local.network.ends
     next(local.records([Source(sources[0])], Wish(samples=8)))
     rows = []
     for source in sources:
@@ -102,7 +136,16 @@ def measure(folder: Path, sources: list[str], samples: int, epsilon: float) -> l
         draws = sampler.draw(branching, samples, np.random.default_rng(0))
         tokens = sum(draw.number * (len(draw.tokens) + 1) for draw in draws)
         found = len(set(record["hypotheses"])), len(set(texts))
-        rows.append(Row(found[0], tokens, branching.nodes + 1, between - begin, end - between, found[1]))
+        p = same_distribution(record["hypotheses"], [text.strip() for text in texts])
+        differences = [
+            abs(own - other)
+            for draw in draws[:TRIED]
+            for own, other in zip(
+                (draw.logprob, draw.sampling_logprob), peer.logprobs(source, [*draw.tokens, end_token], epsilon)
+            )
+        ]
+        seconds = between - begin, end - between
+        rows.append(Row(found[0], tokens, branching.nodes + 1, *seconds, found[1], p, max(differences)))
         print(f"{rows[-1]}", flush=True)
     return rows
 
@@ -122,13 +165,17 @@ def report(rows: list[Row], samples: int, epsilon: float) -> str:
         f"{sum(row.tokens for row in rows):,} tokens drawn, {sum(row.prefixes for row in rows):,} prefixes computed.",
         "minrisk's time includes log-probabilities under both distributions; generate() computes none.",
         "",
-        "| source | distinct texts (generate()) | tokens | prefixes computed | minrisk | generate() | ratio |",
-        "| -: | -: | -: | -: | -: | -: | -: |",
+        "p: chi-square test that both draw from one distribution. Error: the largest of our log-probabilities, full",
+        f"and truncated, beside those of a plain pass of transformers, up to {TRIED} texts a source.",
+        "",
+        "| source | distinct (generate()) | tokens | prefixes computed | minrisk | generate() | ratio | p | error |",
+        "| -: | -: | -: | -: | -: | -: | -: | -: | -: |",
     ]
     for number, row in enumerate(rows):
         lines.append(
             f"| {number} | {row.distinct} ({row.theirs_distinct}) | {row.tokens:,} | {row.prefixes:,} | "
-            f"{row.ours:.2f} s | {row.theirs:.2f} s | {row.theirs / row.ours:.1f} |"
+            f"{row.ours:.2f} s | {row.theirs:.2f} s | {row.theirs / row.ours:.1f} | "
+            f"{'' if row.p is None else format(row.p, '.2f')} | {row.error:.1e} |"
         )
     return "\n".join(lines) + "\n"
 
