@@ -89,6 +89,18 @@ def test_prune_drops_utilities_and_the_texts_that_no_other_needs(said: Said) -> 
     assert said("verify", "scores.db")[1] == "scores.db: sound, 24 pairs\n"
 
 
+def test_prune_waits_until_nobody_has_the_store_open(said: Said) -> None:
+    before = said("stats", "scores.db")[1]
+    with Store("scores.db") as store:
+        store.shelf(minrisk.utility(metric.similarity, label="first"))
+        code, _, err = said("prune", "scores.db", "--utility", "second")
+        assert (code, err.count("\n")) == (2, 1)
+        assert "scores.db: another process has it open" in err
+        assert said("stats", "scores.db")[1] == before
+    assert said("prune", "scores.db", "--utility", "second")[0] == 0
+    assert sorted(path.name for path in Path().glob("scores*")) == ["scores.db"]
+
+
 def test_verify_scores_a_sample_again(said: Said) -> None:
     arguments = ("verify", "scores.db", "--utility", "metric.py:similarity", "--utility-set", "label=second")
     assert said(*arguments, "--sample", "5")[1].splitlines()[1].startswith("5 pairs scored again: at most 0 apart")

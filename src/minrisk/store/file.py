@@ -139,3 +139,22 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+
+
+@contextmanager
+def alone(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    """Keep out all other processes, and refuse where one has the store open: it knows texts by numbers that may go."""
+    try:
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        try:
+            connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise StoreError(f"{path}: another process has it open; do this when none has") from error
+            raise
+        yield
+    finally:
+        connection.execute("PRAGMA locking_mode = NORMAL")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minrisk.errors import InputError
-from minrisk.store.file import told
+from minrisk.store.file import alone, told
 from minrisk.store.scores import CELL, CHECK, Store, text_digest
 from minrisk.types import FloatArray
 from minrisk.utilities.base import Utility
@@ -91,6 +91,13 @@ def export(store: Store, kept: Sequence[Holding]) -> Iterator[Record]:
 
 def prune(store: Store, dropped: Sequence[Holding]) -> int:
     """Drop utilities, then the texts that no other needs, and give the room back; how many texts went."""
+    with told(store.path), alone(store.connection, store.path):
+        gone = _dropped(store, dropped)
+        store.connection.execute("VACUUM")
+    return gone
+
+
+def _dropped(store: Store, dropped: Sequence[Holding]) -> int:
     execute = store.connection.execute
     with store.writing():
         for holding in dropped:
@@ -110,9 +117,6 @@ def prune(store: Store, dropped: Sequence[Holding]) -> int:
             store.connection.executemany(f"{add} VALUES (?)", ((number,) for number in references.tolist()))
         gone = execute("DELETE FROM texts WHERE number NOT IN needed").rowcount
         execute("DROP TABLE needed")
-    with told(store.path):
-        execute("VACUUM")
-        execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return gone
 
 
