@@ -92,6 +92,8 @@ def test_a_mixture_pools_the_pairs_of_its_parts() -> None:
         ("chrf(word_order=2", "must look like name or name"),
         ("chrf(word_orders=2)", "did you mean 'word_order'"),
         ("0*chrf + bleu", "must be above zero"),
+        ("chrF++", r"chrF\+\+ is chrf\(word_order=2\), got 'chrF\+\+'"),
+        ("chrf + 0.5*", "a mixture must look like .* got 'chrf . 0.5.'"),
     ],
 )
 def test_bad_mixtures(text: str, message: str) -> None:

@@ -61,6 +61,10 @@ def _parsed(text: str, options: Mapping[str, Any]) -> Utility:
     weights, parts = [], []
     for term in terms:
         weight, times, name = term.rpartition("*")
+        if not name.strip():
+            raise InputError(
+                f"a mixture must look like 0.7*chrf + 0.3*bleu, and chrF++ is chrf(word_order=2), got {text!r}"
+            )
         try:
             weights.append(float(weight) if times else 1.0)
         except ValueError as error:
