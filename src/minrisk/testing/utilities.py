@@ -97,6 +97,12 @@ class UtilitySuite:
         """Nothing asked, nothing returned."""
         assert self.utility.score([], [], []).shape == (0,)
 
+    def test_lists_that_do_not_match_are_refused(self) -> None:
+        """As many pseudo-references as candidates."""
+        for lefts, rights in ((1, 2), (2, 1), (0, 1)):
+            with pytest.raises(ValueError):  # noqa: PT011
+                self.utility.score(self.texts[:lefts], self.texts[:rights], [self.source] * lefts)
+
     def test_signature(self) -> None:
         """It starts with the name."""
         assert self.utility.signature().startswith(self.utility.name)

@@ -119,6 +119,7 @@ class QualityUtility(PairUtility):
         """The values of C candidates: (C,)."""
 
     def score(self, candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources = None) -> FloatArray:
+        check_pairs(candidates, pseudo_references, sources)
         return self.quality(candidates, sources if sources is not None else [None] * len(candidates))
 
 
@@ -147,6 +148,7 @@ class EncodedUtility(Utility):
         raise InputError(f"utility {self.name!r} does not encode texts as vectors; comet and embedding do")
 
     def score(self, candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources = None) -> FloatArray:
+        check_pairs(candidates, pseudo_references, sources)
         given = [None] * len(candidates) if sources is None or not self.uses_source else list(sources)
         texts, numbers = _distinct([*candidates, *pseudo_references, *(text for text in given if text is not None)])
         places = np.full(len(candidates), -1, dtype=np.int64)
@@ -204,6 +206,7 @@ class MatrixUtility(Utility):
         return self.matrix(candidates, pseudo_references, source)[rows, columns]
 
     def score(self, candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources = None) -> FloatArray:
+        check_pairs(candidates, pseudo_references, sources)
         lefts, rows = _distinct(candidates)
         rights, columns = _distinct(pseudo_references)
         return self.cells(lefts, rights, rows, columns)
@@ -218,6 +221,14 @@ class MatrixUtility(Utility):
             whole = self.matrix(problem.candidates, problem.pseudo_references, problem.source)
             return whole[cells.rows, cells.columns]
         return self.cells(problem.candidates, problem.pseudo_references, cells.rows, cells.columns, problem.source)
+
+
+def check_pairs(candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources) -> None:
+    """Raise unless these are equally long lists, of which the last may be absent."""
+    lists = [candidates, pseudo_references, *([] if sources is None else [sources])]
+    if any(isinstance(given, str) for given in lists) or len({len(given) for given in lists}) > 1:
+        got = " and ".join("a string" if isinstance(given, str) else f"{len(given)}" for given in lists)
+        raise InputError(f"candidates, pseudo-references and sources of pairs must be equally long lists, got {got}")
 
 
 def _distinct(texts: Sequence[str]) -> tuple[list[str], IntArray]:

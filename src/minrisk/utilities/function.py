@@ -11,7 +11,7 @@ import numpy as np
 
 from minrisk.errors import InputError, UtilityError
 from minrisk.types import FloatArray
-from minrisk.utilities.base import PairUtility, QualityUtility, Sources
+from minrisk.utilities.base import PairUtility, QualityUtility, Sources, check_pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,7 @@ class Function(_Wrapped, PairUtility):  # type: ignore[override]
         return _positional(self.function) >= 3
 
     def score(self, candidates: Sequence[str], pseudo_references: Sequence[str], sources: Sources = None) -> FloatArray:
+        check_pairs(candidates, pseudo_references, sources)
         given = (list(candidates), list(pseudo_references), *([list(sources or [])] if self.uses_source else []))
         return _numbers(self.function(*given), self.name)
 
