@@ -64,6 +64,26 @@ class TestParagraphs:
         with pytest.raises(InputError, match="document 'a': some of its segments have a `reference`"):
             list(datasets.paragraphs(given, words))
 
+    def test_a_reference_that_is_null_is_none(self) -> None:
+        given = [{"document": 1, "source": text, "reference": None} for text in "ab"]
+        assert list(datasets.paragraphs(given, words)) == [{"document": 1, "source": "a b", "segments": 2}]
+        with pytest.raises(InputError, match="segment 1: has no `reference` to be measured"):
+            list(datasets.paragraphs(given, words, 9, ("source", "reference")))
+
+    @pytest.mark.parametrize(
+        ("name", "value", "message"),
+        [
+            ("reference", 3, "`reference` must be a string, got 3"),
+            ("document", ["d"], "`document` must be a string or a whole number"),
+            ("segments", "x", "`segments` must be a whole number, got 'x'"),
+        ],
+    )
+    def test_a_field_of_another_kind(self, name: str, value: object, message: str) -> None:
+        given = [{"source": "a"}, {"source": "b", name: value}]
+        for function in (lambda: list(datasets.paragraphs(given, words)), lambda: datasets.statistics(given)):
+            with pytest.raises(InputError, match=f"segment 2: {message}"):
+                function()
+
     def test_paragraphs_of_paragraphs_count_what_they_hold(self) -> None:
         given = list(datasets.paragraphs(records(("a", "1"), ("a", "2"), ("a", "3")), words, 2))
         assert [each["segments"] for each in datasets.paragraphs(given, words, 3)] == [3]

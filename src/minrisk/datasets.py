@@ -6,6 +6,7 @@ A segment is a dictionary with `source`, and where known `reference`, `document`
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,12 @@ from minrisk.errors import InputError, MissingExtraError, unknown_name
 
 Record = dict[str, Any]
 Counter = Callable[[str], int]
+KINDS = {
+    "source": (str, "a string"),
+    "reference": (str, "a string"),
+    "document": (str | int, "a string or a whole number"),
+    "segments": (int, "a whole number"),
+}
 SENTENCE_END = re.compile(r"[.!?…。！？]+[\"'”’»)\]]*(?=\s+[^\s\w]*[^\W_a-zа-яё])|[。！？]+(?=\S)")
 """Marks that end a sentence: full stops and the like before a capital or a number; those of Chinese and Japanese."""
 
@@ -84,7 +91,7 @@ def paragraphs(
     A segment without a `document` stays alone. A segment above the limit stays alone, whole.
     """
     waiting: list[Record] = []
-    for record in records:
+    for record in _checked(records, measured):
         same = bool(waiting) and record.get("document") is not None and record["document"] == waiting[0].get("document")
         if same and _fits([*waiting, record], count, limit, measured):
             waiting.append(record)
@@ -96,8 +103,20 @@ def paragraphs(
         yield _paragraph(waiting)
 
 
+def _checked(records: Iterable[Record], needed: tuple[str, ...] = ()) -> Iterator[Record]:
+    """The segments without what is null; raise where a field is not what it must be, or is not there at all."""
+    for number, record in enumerate(records, 1):
+        for name, (kind, what) in KINDS.items():
+            value = record.get(name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+                raise InputError(f"segment {number}: `{name}` must be {what}, got {value!r}")
+            if value is None and name in needed:
+                raise InputError(f"segment {number}: has no `{name}` to be measured")
+        yield {name: value for name, value in record.items() if value is not None}
+
+
 def _fits(parts: list[Record], count: Counter, limit: int, measured: tuple[str, ...]) -> bool:
-    return all(count(_text(parts, name)) <= limit for name in measured if all(name in part for part in parts))
+    return all(count(_text(parts, name)) <= limit for name in measured)
 
 
 def _text(parts: list[Record], name: str) -> str:
@@ -126,7 +145,7 @@ class Statistics:
 
 def statistics(records: Iterable[Record]) -> Statistics:
     """Segments, documents, and for each segment on average: words, sentences and segments joined in it."""
-    given = list(records)
+    given = list(_checked(records))
     if not given:
         raise InputError("no segments")
     size = len(given)
@@ -153,6 +172,8 @@ def counter(tokenizer: str) -> Counter:
     from minrisk.neural.loading import tokenizer_of
 
     loaded = tokenizer_of(tokenizer)
+    # It would warn of texts that are longer than its model takes.
+    loaded.model_max_length = sys.maxsize
     return lambda text: len(loaded(text, add_special_tokens=False).input_ids)
 
 

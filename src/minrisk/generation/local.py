@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,6 +54,8 @@ class LocalModel:
         self.place = place
         self.warnings: list[str] = []
         model, self.tokenizer = _loaded(place)
+        # It would warn of sources that are too long, as `checked` does with their names.
+        self.tokenizer.model_max_length = sys.maxsize
         self.prompt = prompt
         if not model.config.is_encoder_decoder and prompt is None:
             self.prompt = Prompt(languages=(place.source_language, place.target_language))
