@@ -28,7 +28,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from numba import njit
 
-from minrisk.numeric import fscores, ngrams, overlap
+from minrisk.numeric import designs, fscores, ngrams, overlap
 from minrisk.utilities.bleu import Bleu
 from minrisk.utilities.chrf import ChrF
 from minrisk.utilities.lexical import NgramUtility, SparseUtility
@@ -160,11 +160,10 @@ def jaccard(candidate: str, pseudo_reference: str) -> float:
 
 
 def sparse_lines(utility: NgramUtility, texts: Texts) -> list[str]:
-    """A random 1/16 of the cells, beside all of them; with and without what is done once a text."""
-    rng = np.random.default_rng(0)
-    count = len(texts) ** 2 // 16
-    rows, columns = rng.integers(0, len(texts), size=(2, count))
+    """A random 1/16 of the cells, as PMBR draws them, beside all; with and without what is done once a text."""
     pairs = len(texts) ** 2
+    count = pairs // 16
+    rows, columns = designs.uniform((len(texts), len(texts)), count, np.random.default_rng(0))
     whole = best(lambda: utility.matrix(texts, texts), 15)
     some = best(lambda: utility.cells(texts, texts, rows, columns), 15)
     once = best(lambda: overlap.index(ngrams.extract(utility._streams(texts)), len(texts)), 15)
@@ -310,16 +309,16 @@ def report(path: Path, quick: bool) -> str:
         "",
         "~ from some pairs, scaled up. Values of these pairs equal the peer's to 1e-9.",
         "",
-        "Sparse cells, at random; `once` is what is done once a text (n-grams, index), the last column leaves it out:",
+        "Sparse cells, as PMBR draws them; `once` is what is done once a text (n-grams, index), the last column",
+        "leaves it out:",
         "",
         "| cells | all of it | once | a cell | a cell without `once` |",
         "| - | -: | -: | -: | -: |",
         *[line for texts in (small, large) for line in sparse_lines(ChrF(), texts)],
         "",
         "A cell on its own costs more than one of all: where all are wanted, each vector instruction serves eight",
-        "columns at once; a lone cell fetches its column and adds up the words of each order by itself. At 1024 texts,",
-        "1/16 of the cells takes more than half of the time of all, most of it for n-grams; from 1/6 on, all are",
-        "computed.",
+        "columns at once; a lone cell fetches its column by itself. At 1024 texts, 1/16 of the cells takes half of the",
+        "time of all, most of it for n-grams; from 1/6 on, all are computed.",
         "",
         "Where chrF 1024 x 1024 spends its time, and the least that this core needs for the same work from its",
         "first-level cache:",
