@@ -348,6 +348,11 @@ def test_a_study_needs_budgets_in_numbers(budgets: tuple[str | int, ...]) -> Non
         Grid(budgets=budgets)
 
 
+def test_measures_that_are_not_there(records: Records) -> None:
+    with pytest.raises(InputError, match="did you mean 'expected'"):
+        compared(summarize(records)[0], "PMBR", "NxK", ["1/8"], "expeced")
+
+
 def test_some_segments_must_be_left(store: Store, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no segment is left"):
         simulate(store, tmp_path, replace(DESIGN, without=tuple(store.ids)), workers=1)

@@ -195,6 +195,20 @@ def test_segments_have_ids_of_their_own(tmp_path: Path) -> None:
         build_store(segments(1) * 2, ChrF(), tmp_path)
 
 
+@pytest.mark.parametrize("wrong", [{"pool": 0}, {"limit": 0}, {"limit": -1}])
+def test_nothing_to_compute_is_said(wrong: dict[str, int], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least 1"):
+        build_store(segments(1), ChrF(), tmp_path, **wrong)
+    with pytest.raises(InputError, match="no segments"):
+        build_store([], ChrF(), tmp_path)
+
+
+def test_units_are_above_zero(store: Store) -> None:
+    for unit in (0.0, -1.0, float("nan")):
+        with pytest.raises(InputError, match="`unit` must be above zero"):
+            store.pool(0, unit=unit)
+
+
 @pytest.mark.parametrize("options", [{"limit": 2}, {"metrics": [ChrF()]}, {"values": "values.npz"}])
 def test_what_a_store_cannot_heed_is_refused(options: dict[str, Any], store: Store, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"`{next(iter(options))}` goes with a samples file"):

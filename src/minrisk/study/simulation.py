@@ -47,7 +47,7 @@ class Design:
     def __post_init__(self) -> None:
         if self.trials < 1:
             raise InputError(f"`trials` must be at least 1, got {self.trials}")
-        if not self.sizes or min(self.sizes) < 1:
+        if not self.sizes or not all(isinstance(size, int) and size >= 1 for size in self.sizes):
             raise InputError(f"`sizes` must be numbers of samples of at least 1, got {self.sizes}")
         object.__setattr__(self, "sizes", tuple(dict.fromkeys(self.sizes)))
         object.__setattr__(self, "budgets", tuple(shares_of(self.budgets)))

@@ -130,6 +130,8 @@ class Store:
 
     def pool(self, number: int, metrics: dict[str, FloatArray] | None = None, unit: float | None = None) -> Pool:
         """One segment in memory, its values oriented and divided by the unit."""
+        if unit is not None and not unit > 0:
+            raise InputError(f"`unit` must be above zero, got {unit}")
         matrix = np.array(self.values(number), dtype=np.float64) * (self.sign / (unit or self.unit))
         samples = self.samples(number)
         known = np.full(len(matrix), np.nan)
@@ -167,6 +169,9 @@ def build_store(
     """
     if dtype not in DTYPES:
         raise InputError(f"`dtype` of a matrix store must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    for name, count in (("pool", pool), ("limit", limit)):
+        if count is not None and count < 1:
+            raise InputError(f"`{name}` of a matrix store must be at least 1, got {count}")
     if isinstance(utility, QualityUtility):
         raise InputError(f"utility {utility.name!r} compares with no pseudo-references: there is no matrix to store")
     judges = dict(metrics) if isinstance(metrics, Mapping) else labelled_metrics((one.name, one) for one in metrics)
@@ -191,6 +196,8 @@ def build_store(
         ids[name] = None
         if progress is not None:
             progress(number + 1, limit)
+    if not ids:
+        raise InputError("there are no segments to compute matrices of")
     signature = f"{about['signature']}|samples:{_samples_digest(target, len(ids))}"
     scored = {
         name: {"signature": judge.signature(), "key": keys[name], "higher_is_better": judge.higher_is_better}

@@ -109,6 +109,8 @@ def _resampled(count: int, resamples: int, seed: int) -> FloatArray:
 
 def compared(summary: Summary, method: str, other: str, budgets: Sequence[str], measure: str) -> list[Comparison]:
     """Two methods on each budget."""
+    if measure not in summary.of_segments:
+        raise unknown_name("measure", measure, summary.of_segments)
     values = summary.of_segments[measure]
     return [
         bootstrap(values[:, summary.place(method, budget)], values[:, summary.place(other, budget)])

@@ -58,8 +58,6 @@ class Grid:
         for name in ("regularizations", "ranks", "iterations"):
             object.__setattr__(self, name, tuple(sorted(set(getattr(self, name)))))
         object.__setattr__(self, "budgets", tuple(shares_of(self.budgets)))
-        if self.unit is not None and not self.unit > 0:
-            raise InputError(f"`unit` of the grid must be above zero, got {self.unit}")
 
 
 @dataclass(frozen=True, slots=True)
