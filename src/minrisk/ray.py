@@ -20,7 +20,9 @@ import json
 import logging
 import os
 import shutil
+import signal
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -449,8 +451,11 @@ def connected(address: str | None) -> Iterator[None]:
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     # It says much about what goes well; what does not is raised too.
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+    terminated = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address=address, logging_level="ERROR", log_to_driver=False, include_dashboard=False)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, terminated)  # Ray's way is to abort, with a page of addresses.
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise InputError(f"no Ray cluster at {address!r}: {error}") from error
     try:
