@@ -100,6 +100,10 @@ def faulty(*asks: Cells, estimate: object = None) -> Callable[[Problem], Plan]:
         (faulty(cells((0, 1)), cells((0, 1))), 9, "asked for a cell twice"),
         (faulty(cells((0, 1), (0, 2))), 1, "asked for 2 cells on a budget of 1"),
         (faulty(cells((0, 1)), cells((0, 2))), 1, "asked for 2 cells on a budget of 1"),
+        (faulty(None), 9, "yielded NoneType, Cells were expected"),  # type: ignore[arg-type]
+        (faulty(Cells([0], [1])), 9, "must number rows and columns by arrays"),  # type: ignore[arg-type]
+        (faulty(Cells(np.zeros(1), np.ones(1))), 9, "must number rows and columns by arrays of whole numbers"),
+        (faulty(estimate=Estimate(values=[1.0, 2.0, 3.0])), 9, "must return 3 values"),  # type: ignore[arg-type]
         (faulty(estimate="good"), 9, "returned str, an Estimate was expected"),
         (faulty(estimate=Estimate(values=np.zeros(2))), 9, "must return 3 values"),
         (faulty(estimate=Estimate(values=np.array([0, np.inf, 1]))), 9, "must return 3 values, finite or NaN"),

@@ -67,7 +67,7 @@ class Session:
     def _advance(self, values: FloatArray | None) -> None:
         try:
             asked = next(self._plan) if values is None else self._plan.send(values)
-            while isinstance(asked, Within) or len(asked) == 0:
+            while isinstance(asked, Within) or (isinstance(asked, Ask) and len(asked) == 0):
                 if isinstance(asked, Within):
                     self._within = asked if self._within is None else _nested(asked, self._within)
                 asked = self._plan.send(np.empty(0))
@@ -83,6 +83,8 @@ class Session:
         self.asked = asked
 
     def _check(self, asked: Ask) -> None:
+        if not isinstance(asked, Ask):
+            raise self._fault(f"yielded {type(asked).__name__}, Cells were expected")
         if asked.utility not in self.directions:
             raise self._fault(f"asked for a utility under the role {asked.utility!r}, which it has not declared")
         if isinstance(asked, Encodings):
@@ -103,6 +105,9 @@ class Session:
 
     def _check_places(self, asked: Cells | Folded) -> None:
         rows, columns = self.problem.shape
+        for places in (asked.rows, asked.columns if isinstance(asked, Cells) else asked.rows):
+            if not (isinstance(places, np.ndarray) and places.ndim == 1 and places.dtype.kind in "iu"):
+                raise self._fault("must number rows and columns by arrays of whole numbers")
         fits = asked.rows.min() >= 0 and asked.rows.max() < rows
         if isinstance(asked, Folded):
             fits &= asked.weights.shape[1:] == (columns,) and np.allclose(asked.weights.sum(axis=1), 1)
@@ -138,8 +143,8 @@ class Session:
         if not isinstance(estimate, Estimate):
             raise self._fault(f"returned {type(estimate).__name__}, an Estimate was expected")
         for values in (estimate.values, estimate.values if estimate.preference is None else estimate.preference):
-            if values.shape != (self.problem.shape[0],) or np.isinf(values).any():
-                raise self._fault(f"must return {self.problem.shape[0]} values, finite or NaN")
+            if not isinstance(values, np.ndarray) or values.shape != (self.problem.shape[0],) or np.isinf(values).any():
+                raise self._fault(f"must return {self.problem.shape[0]} values, finite or NaN, as an array")
         return estimate
 
     def _fault(self, what: str) -> MethodError:
