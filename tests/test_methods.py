@@ -250,6 +250,15 @@ def length(candidates: list[str], sources: list[str]) -> list[float]:
     return [float(len(text)) for text in candidates]
 
 
+def test_what_methods_go_by_can_be_given_for_one_segment() -> None:
+    texts = ["a b", "a c", "b d"]
+    assert minrisk.decode(texts, method="map", logprobs=[-3.0, -1.0, -2.0]).index == 1
+    assert minrisk.decode(texts, method="rerank(by=scores)", scores=[0.1, 0.2, 0.9]).index == 2
+    assert minrisk.decode(texts, method="oracle", reference="a b").index == 0
+    own = {"pseudo_references": ["a c", "b d"], "pseudo_reference_logprobs": [-9.0, -0.1]}
+    assert minrisk.decode(texts, weights="logprob", logprobs=[-1.0, -9.0, -9.0], **own).index == 2
+
+
 def test_a_quality_utility_is_a_matrix_of_one_column() -> None:
     quality = minrisk.utility(length, quality=True)
     segment = segments(1)[0]

@@ -28,11 +28,13 @@ from minrisk.version import __version__
 
 
 def method(name: str | Method | None = None, /, **options: Any) -> Method:
-    """A configured method: `method("pmbr", rank=8)`. A method that is configured already is returned as it is."""
+    """A configured method: `method("pmbr", rank=8)` or `method("pmbr(rank=8)")`; a configured one stays as it is."""
     if name is not None and not isinstance(name, str):
         if options or isinstance(name, type) or not hasattr(name, "plan"):
             raise InputError(f"a method must be a name or an object with a `plan`, got {name!r}")
         return name
+    if name is not None and "(" in name and not options:
+        return cast(Method, METHODS.parse(name))
     return cast(Method, METHODS.create(name or "full", options))
 
 
@@ -83,6 +85,9 @@ def decode(
     pseudo_references: Sequence[str] | None = None,
     weights: str | Sequence[float] = "multiplicity",
     logprobs: Sequence[float] | None = None,
+    pseudo_reference_logprobs: Sequence[float] | None = None,
+    scores: Sequence[float] | None = None,
+    reference: str | None = None,
     seed: int = 0,
     id: str | None = None,
 ) -> Decision:
@@ -93,6 +98,8 @@ def decode(
     budget             a share of the distinct cells (1/16, 0.25, "1/16"), or an absolute number of calls (1024)
     pseudo_references  what to compare with, if not the hypotheses themselves
     weights            of the pseudo-references: "multiplicity", "logprob", "logprob-normalized", or numbers
+    logprobs           of the hypotheses; `pseudo_reference_logprobs` of pseudo-references of their own
+    scores, reference  a quality or reward of each hypothesis, and a human reference, for the methods that go by them
     """
     named = isinstance(weights, str)
     segment = Segment(
@@ -100,8 +107,10 @@ def decode(
         hypotheses=hypotheses,
         source=source,
         pseudo_references=pseudo_references,
-        logprobs=logprobs if pseudo_references is None else None,
-        pseudo_reference_logprobs=None if pseudo_references is None else logprobs,
+        logprobs=logprobs,
+        pseudo_reference_logprobs=pseudo_reference_logprobs,
+        scores=scores,
+        reference=reference,
         weights=None if named else cast(Sequence[float], weights),
     )
     scheme = cast(str, weights) if named else "multiplicity"
