@@ -37,7 +37,7 @@ import numpy as np
 from minrisk.budgets import Budget
 from minrisk.decoding import Configuration, Work
 from minrisk.engine import WINDOW, scorers_of
-from minrisk.errors import InputError, MinriskError, MissingExtraError
+from minrisk.errors import InputError, MinriskError, MissingExtraError, redacted
 from minrisk.formats import Format, Input, decisions_table, read_segments, record_of
 from minrisk.scoring import Ledger, Scorer
 from minrisk.store import Store
@@ -141,7 +141,7 @@ def _rows(dataset: ray.data.Dataset) -> Iterator[Record]:
 
 
 def _last_line(error: Exception) -> str:
-    return [line.strip() for line in str(error).splitlines() if line.strip()][-1]
+    return redacted([line.strip() for line in str(error).splitlines() if line.strip()][-1])
 
 
 def _check(work: Work) -> None:
