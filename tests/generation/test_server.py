@@ -131,6 +131,24 @@ def test_without_logprobs() -> None:
     assert ask.model.warnings == ["the server gives no log-probabilities"]
 
 
+@pytest.mark.parametrize("told", [None, float("nan"), float("-inf"), True, "x"])
+def test_logprobs_that_are_no_numbers_are_left_out(told: object) -> None:
+    def script(number: int, body: dict[str, Any]) -> Answer:
+        answer = choices(body)
+        assert answer is not None
+        answer[1]["choices"][0]["logprobs"] = {"token_logprobs": [told, -1.0]}
+        return answer
+
+    records = Ask(script)(samples=2)
+    assert all(len(record["hypotheses"]) == 2 and "logprobs" not in record for record in records)
+
+
+def test_what_a_server_says_cannot_steer_a_terminal() -> None:
+    ask = Ask(lambda number, body: (404, {"error": {"message": "\x1b[2J\nno \x9bsuch\u202e model"}}))
+    with pytest.raises(MinriskError, match=r"status 404: \[2J no such model$"):
+        ask(samples=1)
+
+
 def test_no_more_requests_at_a_time_than_allowed() -> None:
     ask = Ask(lambda number, body: choices(body, 1), concurrency=3)
     ask(samples=9)
@@ -198,7 +216,7 @@ def test_what_is_refused_is_not_repeated_and_the_key_is_not_shown(status: int, m
 @pytest.mark.parametrize("retries", [0, 1, 4])
 def test_waits_grow_from_retry_to_retry(retries: int) -> None:
     ask = Ask(lambda number, body: (500, {"error": "broken"}), retries=retries)
-    with pytest.raises(MinriskError, match=rf"no answer after {retries} retries \(status 500: broken\)"):
+    with pytest.raises(MinriskError, match=rf"no answer after {retries} retr(y|ies) \(status 500: broken\)"):
         ask(samples=1, sources=SOURCES[:1])
     assert len(ask.server.bodies) == retries + 1
     assert len(ask.waits) == retries
@@ -230,7 +248,7 @@ def test_a_server_that_is_not_there() -> None:
         url = server.url
     ask = Ask(good)
     model = ServerModel(Endpoint(url, "m", retries=1, pause=ask.pause), PROMPT)
-    with pytest.raises(MinriskError, match=r"no answer after 1 retries \(ConnectError"):
+    with pytest.raises(MinriskError, match=r"no answer after 1 retry \(ConnectError"):
         list(model.records(SOURCES, Wish(samples=2, sampling=Sampling("ancestral"))))
 
 

@@ -7,6 +7,7 @@ how many choices it gives at most, whether it tells log-probabilities. What has 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -186,8 +187,9 @@ class ServerModel:
                 reason = str(failure)
                 if attempt < endpoint.retries:
                     await endpoint.pause(_wait(attempt, failure.wait))
+        retries = "1 retry" if endpoint.retries == 1 else f"{endpoint.retries} retries"
         raise MinriskError(
-            f"{endpoint.url}: no answer after {endpoint.retries} retries ({self._hidden(reason)}); "
+            f"{endpoint.url}: no answer after {retries} ({self._hidden(reason)}); "
             "what has come in is kept where an output file was named, and the same command goes on"
         )
 
@@ -310,7 +312,8 @@ def _logprob(told: Any) -> float | None:
     parts = [each["logprob"] for each in content] if content else told.get("token_logprobs")
     if not parts or any(isinstance(part, bool) or not isinstance(part, int | float) for part in parts):
         return None
-    return round(float(sum(parts)), 5)
+    total = float(sum(parts))
+    return round(total, 5) if math.isfinite(total) else None
 
 
 def _nothing() -> list[Choice]:
@@ -325,7 +328,8 @@ def _message(response: Any) -> str:
         told = told.get("message", told) if isinstance(told, dict) else told
     except ValueError:
         told = response.text
-    return " ".join(str(told).split())[:300]
+    # A terminal would obey what is not printable.
+    return " ".join("".join(each if each.isprintable() else " " for each in str(told)).split())[:300]
 
 
 def _wait(attempt: int, asked: float) -> float:
