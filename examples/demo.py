@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -18,10 +19,11 @@ def main() -> None:
     """Decode the sample file that comes with the repository and print what was picked."""
     console = Console(width=None if Console().is_terminal else 120)
     segments = list(minrisk.read_segments(SAMPLES))
-    begin = time.perf_counter()
-    full = list(minrisk.decode_corpus(segments, "chrf", "full"))
-    seconds = time.perf_counter() - begin
-    sampled = list(minrisk.decode_corpus(segments, "chrf", "pmbr", "1/16"))
+    with console.status("Decoding; the first time, kernels are compiled for some seconds ..."):
+        begin = time.perf_counter()
+        full = list(minrisk.decode_corpus(segments, "chrf", "full"))
+        seconds = time.perf_counter() - begin
+        sampled = list(minrisk.decode_corpus(segments, "chrf", "pmbr", "1/16"))
     _show_choices(console, segments, full, sampled)
     _show_budgets(console, segments, full)
     samples = sum(len(segment.hypotheses) for segment in segments)
@@ -30,7 +32,7 @@ def main() -> None:
         f"Full MBR took {seconds:.1f} s for {sum(decision.calls for decision in full):,} calls, compilation included."
     )
     console.print(
-        f"\nThe same on the command line:\n  .venv/bin/minrisk decode {SAMPLES.relative_to(Path.cwd())} "
+        f"\nThe same on the command line:\n  .venv/bin/minrisk decode {os.path.relpath(SAMPLES)} "
         "--utility chrf --method pmbr --budget 1/16",
         highlight=False,
         soft_wrap=True,
