@@ -57,6 +57,9 @@ def fussy(candidates, pseudo_references):
         raise ValueError("no surrogates, please")
     return overlap(candidates, pseudo_references)
 
+def sizes(candidates, pseudo_references):
+    return [float(len(candidates))] * len(candidates)
+
 def fatal(candidates, pseudo_references):
     os._exit(9)
 
@@ -203,6 +206,15 @@ def test_what_was_decided_and_scored_before_is_not_paid_again(
     calls, found = (int(number.replace(",", "")) for number in numbers.groups())
     assert calls == found + 1
     assert out.read_bytes() == (tmp_path / "local.jsonl").read_bytes()
+
+
+def test_pairs_of_several_segments_are_packed_together(cluster: Path, tmp_path: Path, judge: str) -> None:
+    segments = [{"hypotheses": [f"{number} {place}" for place in range(4)]} for number in range(8)]
+    samples = _written(tmp_path / "samples.jsonl", segments)
+    full = "--method", "full", "--budget", "1.0", "-o", tmp_path / "out.jsonl"
+    assert _decode(samples, "--utility", f"{judge}:sizes", "--utility-set", "batch_size=64", *RAY, *full) == 0
+    records = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [record["utility"] for record in records] == [64.0] * 8  # Of 16 pairs each.
 
 
 def test_a_metric_that_kills_every_actor_ends_the_run(

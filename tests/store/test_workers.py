@@ -11,6 +11,8 @@ from store import metric
 
 import minrisk
 from minrisk import Ledger, Segment, decode_corpus
+from minrisk.decoding import Work
+from minrisk.workers import parts
 
 
 def segments(count: int = 60, size: int = 12) -> list[Segment]:
@@ -46,6 +48,27 @@ def test_no_more_segments_are_read_than_are_worked_on() -> None:
     next(decisions)
     assert len(read) <= 4 * 5
     decisions.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("utility", "size", "budget", "window", "count"),
+    [
+        (metric.similarity, 16, 1.0, 256, 8),  # 2048 calls
+        (metric.similarity, 16, "1/4", 256, 32),
+        (metric.similarity, 2, 1.0, 256, 64),
+        (metric.similarity, 2, 1.0, 5, 5),
+        (metric.similarity, 50, 1.0, 256, 1),
+        ("chrf", 16, 1.0, 256, 64),
+    ],
+)
+def test_a_worker_is_given_enough_to_fill_batches(
+    utility: Any, size: int, budget: Any, window: int, count: int
+) -> None:
+    work = Work(minrisk.Configuration(utility, "columns", budget), window=window)
+    given = list(parts(segments(150, size), work, 7))
+    assert {len(held) for held, _ in given[:-1]} == {count}
+    assert [segment for held, _ in given for segment in held] == segments(150, size)
+    assert [position for _, position in given] == list(range(7, 157, count))
 
 
 @pytest.mark.parametrize(
