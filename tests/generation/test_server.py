@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +254,52 @@ def test_a_server_that_is_not_there() -> None:
     model = ServerModel(Endpoint(url, "m", retries=1, pause=ask.pause), PROMPT)
     with pytest.raises(MinriskError, match=r"no answer after 1 retry \(ConnectError"):
         list(model.records(SOURCES, Wish(samples=2, sampling=Sampling("ancestral"))))
+
+
+def test_a_proxy_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "sock://localhost:1")
+    with pytest.raises(InputError, match=r"no requests can be sent: .*sock"):
+        Ask(good)()
+
+
+def test_who_stops_reading_leaves_nothing_open() -> None:
+    with serving(good) as server:
+        model = ServerModel(Endpoint(server.url, "m"), PROMPT)
+        records = model.records(SOURCES, Wish(samples=2, sampling=Sampling("ancestral")))
+        next(records)
+        records.close()
+    assert model._client.is_closed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_that_waits_for_a_server(number: signal.Signals, tmp_path: Path) -> None:
+    """The first source is answered; the request for the second sends the signal, and is answered after the end."""
+    asked, ended = threading.Event(), threading.Event()
+
+    def script(_number: int, body: dict[str, Any]) -> Answer:
+        if "two" in body["prompt"]:
+            asked.set()
+            ended.wait(60)
+        return choices(body)
+
+    (tmp_path / "news.txt").write_text("one\ntwo\n")
+    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "from minrisk.cli.main import main; sys.exit(main())"
+    with serving(script) as server:
+        given = ("--server", server.url, "--model", "m", "--prompt", "{source}", "--samples", "2", "--concurrency", "1")
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, "generate", "news.txt", *given, "-o", "out.jsonl"],
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert asked.wait(60)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        ended.set()
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+    assert "Traceback" not in err
+    assert len((tmp_path / "out.jsonl.partial").read_text().splitlines()) == 3
 
 
 def test_a_server_that_stays_greedy_is_noticed() -> None:

@@ -109,29 +109,25 @@ class ServerModel:
     def records(self, sources: Iterable[Source], wish: Wish, keeper: Keeper | None = None) -> Iterator[dict[str, Any]]:
         """The samples of each source, as they come in. `keeper` is given every answer at once."""
         _check(wish)
+        # Whatever ends this, the runner cancels what is under way and closes the generator.
         with asyncio.Runner() as runner:
             made = self._records(sources, wish, keeper)
 
             async def following() -> dict[str, Any]:
                 return await anext(made)
 
-            try:
-                while True:
-                    with suppress(StopAsyncIteration):
-                        yield runner.run(following())
-                        continue
-                    return
-            finally:
-                runner.run(_closed(made))
+            while True:
+                with suppress(StopAsyncIteration):
+                    yield runner.run(following())
+                    continue
+                return
 
     async def _records(
         self, sources: Iterable[Source], wish: Wish, keeper: Keeper | None
     ) -> AsyncIterator[dict[str, Any]]:
-        headers = {"Authorization": f"Bearer {self.endpoint.key}"} if self.endpoint.key else {}
-        timeout = httpx.Timeout(600.0, connect=20.0)
         self._room = asyncio.Semaphore(self.endpoint.concurrency)
         waiting: deque[asyncio.Task[dict[str, Any]]] = deque()
-        async with httpx.AsyncClient(headers=headers, timeout=timeout) as self._client:
+        async with _client(self.endpoint.key) as self._client:
             try:
                 for number, source in enumerate(sources):
                     waiting.append(asyncio.create_task(self._record(number, source, wish, keeper)))
@@ -277,6 +273,16 @@ class ServerModel:
         return text.replace(self.endpoint.key, "***") if self.endpoint.key else text
 
 
+def _client(key: str | None) -> Any:
+    try:
+        return httpx.AsyncClient(
+            headers={"Authorization": f"Bearer {key}"} if key else {}, timeout=httpx.Timeout(600.0, connect=20.0)
+        )
+    except (ImportError, ValueError) as error:
+        # Of proxies, which httpx finds in the environment.
+        raise InputError(f"no requests can be sent: {error}") from error
+
+
 def _check(wish: Wish) -> None:
     """Raise for what no server offers."""
     if wish.sampling is None and wish.beams > 1:
@@ -352,7 +358,3 @@ def _asked_wait(header: str | None) -> float:
         return 0.0
     left: float = ((when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
     return max(0.0, left)
-
-
-async def _closed(made: Any) -> None:
-    await made.aclose()
