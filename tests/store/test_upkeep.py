@@ -192,6 +192,8 @@ def test_stores_that_cannot_be_had(said: Said) -> None:
         Store("no/scores.db")
     with pytest.raises(StoreError, match="is a directory"):
         Store(".")
+    with pytest.raises(StoreError, match="/dev/null: is a device or a pipe; a store is a file"):
+        Store("/dev/null")
     Path("empty.db").touch()
     Store("empty.db").close()
     assert said("verify", "empty.db")[1] == "empty.db: sound, 0 pairs\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,12 +37,18 @@ CREATE TABLE files (
 
 def connected(path: Path, create: bool) -> sqlite3.Connection:
     """A connection to the store in a file, which is made if it is not there and may be."""
+    size = 0
     try:
-        size = path.stat().st_size
+        status = path.stat()
     except FileNotFoundError:
-        size = 0
+        pass
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror}") from error
+    else:
+        if not stat.S_ISREG(status.st_mode):
+            what = "directory" if path.is_dir() else "device or a pipe"
+            raise StoreError(f"{path}: is a {what}; a store is a file")
+        size = status.st_size
     if size:
         _check(path, size)
     elif not create:
@@ -65,8 +72,6 @@ def _check(path: Path, size: int) -> None:
     SQLite itself reads: whoever else closes a file makes this process lose its locks on it. Where no other process has
     the file open, it is told that nothing will change, so that it puts no files beside this one.
     """
-    if path.is_dir():
-        raise StoreError(f"{path}: is a directory; a store is a file")
     alone = not _in_use(path)
     try:
         _read_header(path, size, "mode=ro&immutable=1" if alone else "mode=ro")
