@@ -251,8 +251,42 @@ def test_a_single_prefix_that_does_not_fit_is_an_error(monkeypatch: pytest.Monke
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
     monkeypatch.setattr(branching, "step", step)
-    with pytest.raises(MinriskError, match="out of memory with a single prefix"):
-        Sampler(Sampling(), Limits(net.ends)).draw(branching, 300, np.random.default_rng(7))
+    sampler = Sampler(Sampling(), Limits(net.ends))
+    with pytest.raises(MinriskError, match="out of memory with a single sample"):
+        sampler.samples(lambda: branching, 300, np.random.default_rng(7))
+    assert sampler.most == 1
+
+
+def test_a_tree_that_does_not_fit_is_drawn_in_several() -> None:
+    net, count = network("marian"), 400
+    trees: list[Any] = []
+
+    def branching() -> Any:
+        trees.append(net.branching(STARTS["marian"]))
+        plain = trees[-1].step
+
+        def step(tokens: Any, paths: Any) -> Any:
+            if trees[-1].nodes + len(tokens) > 30:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+            return plain(tokens, paths)
+
+        trees[-1].step = step
+        return trees[-1]
+
+    sampler = Sampler(Sampling("ancestral"), Limits(net.ends, 3, rows=64))
+    draws = sampler.samples(branching, count, np.random.default_rng(7))
+    assert sum(draw.number for draw in draws) == count
+    assert sampler.most is not None
+    assert count / len(trees) < sampler.most < count
+    assert sampler.rows is not None
+    assert sampler.rows > 1
+    found = Counter()
+    for draw in draws:
+        found[draw.tokens, draw.finished] += draw.number
+    texts = [(tokens, finished, p * count) for tokens, finished, p in every_text(net, STARTS["marian"], 3)]
+    frequent = [(tokens, finished, mean) for tokens, finished, mean in texts if mean >= 5]
+    seen, means = [found[text[:2]] for text in frequent], [mean for *_, mean in frequent]
+    assert chisquare([*seen, count - sum(seen)], [*means, count - sum(means)]).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)

@@ -154,7 +154,7 @@ class LocalModel:
         rng = stream(wish.seed, source.stream, "generate")
         if wish.distinct:
             return source.record | self._distinct(start, sampler, wish, rng)
-        draws = sampler.draw(self.network.branching(start), wish.samples, rng)
+        draws = sampler.samples(lambda: self.network.branching(start), wish.samples, rng)
         texts = [self.text(draw.tokens) for draw in draws]
         return source.record | _columns(texts, draws, _shuffled(draws, rng))
 
@@ -174,7 +174,7 @@ class LocalModel:
         self, start: Start, sampler: Sampler, samples: int, rng: np.random.Generator
     ) -> Iterator[tuple[str, Draw]]:
         for size in range(ROUNDS):
-            draws = sampler.draw(self.network.branching(start), samples * 2**size, rng)
+            draws = sampler.samples(lambda: self.network.branching(start), samples * 2**size, rng)
             texts = [self.text(draw.tokens) for draw in draws]
             for number in _shuffled(draws, rng):
                 yield texts[number], draws[number]

@@ -81,13 +81,35 @@ class _Prefixes(NamedTuple):
         return _Prefixes(*(each[rows] for each in self))
 
 
+class OutOfMemoryError(MinriskError):
+    """Not a single prefix more fits into memory."""
+
+
 class Sampler:
-    """Draws samples; remembers how many rows fit into memory."""
+    """Draws samples; remembers how many rows, and samples of one tree, fit into memory."""
 
     def __init__(self, sampling: Sampling, limits: Limits) -> None:
         self.sampling = sampling
         self.limits = limits
         self.rows = limits.rows
+        self.most: int | None = None
+
+    def samples(self, branching: Callable[[], Model], count: int, rng: np.random.Generator) -> list[Draw]:
+        """`count` independent samples, in as few trees as memory holds: a draw may come once for each."""
+        draws: list[Draw] = []
+        left = count
+        while left:
+            size = min(left, self.most or left)
+            try:
+                draws += self.draw(branching(), size, rng)
+            except OutOfMemoryError:
+                if size == 1:
+                    raise
+                # It was the tree that filled the memory, not the batch.
+                self.most, self.rows = size // 2, self.limits.rows
+                continue
+            left -= size
+        return draws
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def draw(self, model: Model, count: int, rng: np.random.Generator) -> list[Draw]:
@@ -163,7 +185,7 @@ class Sampler:
             if not lacks_memory(error):
                 raise
             if end - begin == 1:
-                raise MinriskError("out of memory with a single prefix a batch; a smaller model is needed") from error
+                raise OutOfMemoryError("out of memory with a single sample; a smaller model is needed") from error
         model.cache.forget(known)
         self.rows = (end - begin) // 2
         if torch.cuda.is_available():
