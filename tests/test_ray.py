@@ -264,6 +264,15 @@ def test_options_that_do_not_go_together(
     assert message in capsys.readouterr().err
 
 
+def test_waiting_for_nodes_is_not_silent(cluster: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from minrisk.ray import Share
+
+    assert Share.of(3, None, 8.0, spare_cpus=0) == Share(3, 0.0, 8.0)
+    assert caplog.messages == [
+        "minrisk: no node of the cluster has what a replica needs (0 CPUs, 8 GPUs); waiting for one that has"
+    ]
+
+
 def test_without_ray_one_line_says_what_to_install(tmp_path: Path) -> None:
     samples = _written(tmp_path / "samples.jsonl", SEGMENTS[:3])
     code = (

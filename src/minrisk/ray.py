@@ -172,16 +172,15 @@ class Share:
             if value is not None and not 0 <= value < float("inf"):
                 raise InputError(f"`{name}` must be zero or more, got {value}")
         needs = {"CPU": (0.0 if gpus else 1.0) if cpus is None else cpus, "GPU": gpus}
+        if not ray.is_initialized():
+            ray.init()
+        room = sum(_room(node["Resources"], needs) for node in ray.nodes() if node["Alive"])
+        if room == 0:
+            lacking = f"no node of the cluster has what a replica needs ({needs['CPU']:g} CPUs, {gpus:g} GPUs)"
+            if replicas is None:
+                raise InputError(f"{lacking}; give a smaller share, or the number of replicas to wait for nodes")
+            logging.getLogger(__name__).warning("minrisk: %s; waiting for one that has", lacking)
         if replicas is None:
-            if not ray.is_initialized():
-                ray.init()
-            nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-            room = sum(_room(node, needs) for node in nodes)
-            if room == 0:
-                raise InputError(
-                    f"no node of the cluster has what a replica needs ({needs['CPU']:g} CPUs, {gpus:g} GPUs); give a "
-                    "smaller share, or the number of replicas to wait for nodes that have it"
-                )
             replicas = max(1, room - (spare_cpus if needs["CPU"] else 0))
         return cls(replicas, needs["CPU"], gpus)
 
