@@ -84,6 +84,22 @@ def test_a_mixture_pools_the_pairs_of_its_parts() -> None:
         np.testing.assert_allclose(decision.utilities, expected)
 
 
+def test_a_mixture_judges_a_candidate_by_its_source_once() -> None:
+    judged: list[str] = []
+
+    def quality(candidates: list[str], sources: list[str]) -> list[float]:
+        judged.extend(candidates)
+        return [float(len(text)) for text in candidates]
+
+    mixture = Mixture((ChrF(), minrisk.utility(quality, quality=True)), (1.0, 1.0))
+    texts = ["a b", "a c", "b c d"]
+    decision = minrisk.decode(texts, mixture, source="x")
+    assert sorted(judged) == texts
+    np.testing.assert_allclose(decision.utilities, ChrF().matrix(texts, texts).mean(axis=1) + np.array([3.0, 3.0, 5.0]))
+    np.testing.assert_allclose(mixture.matrix(texts, texts, "x").mean(axis=1), decision.utilities)
+    assert len(judged) == 6
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

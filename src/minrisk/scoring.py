@@ -14,7 +14,7 @@ import numpy as np
 from minrisk.errors import MinriskError, UtilityError, redacted
 from minrisk.store import Pairs, Store, stored
 from minrisk.types import Ask, Cells, Encodings, FloatArray, Folded, IntArray, Problem
-from minrisk.utilities.base import EncodedUtility, MatrixUtility, PairUtility, Utility
+from minrisk.utilities.base import EncodedUtility, MatrixUtility, PairUtility, QualityUtility, Utility
 from minrisk.utilities.mixture import Mixture
 
 Asks = Sequence[tuple[Problem, Ask]]
@@ -208,7 +208,8 @@ class Scorer:
 
     def _pooled(self, utility: PairUtility, asks: CellAsks) -> list[FloatArray]:
         texts = _Interned()
-        keys = [texts.keys(problem, cells, utility.uses_source) for problem, cells in asks]
+        by_source_alone = isinstance(utility, QualityUtility)
+        keys = [texts.keys(problem, cells, utility.uses_source, not by_source_alone) for problem, cells in asks]
         distinct, owner, places = np.unique(np.concatenate(keys), return_index=True, return_inverse=True)
         pairs = [texts.pair(int(key)) for key in distinct]
         values = np.array([self._memory.get(pair) for pair in pairs], dtype=np.float64)
@@ -328,11 +329,12 @@ class _Interned:
         self._numbers: dict[str | None, int] = {}
         self.texts: list[str | None] = []
 
-    def keys(self, problem: Problem, cells: Cells, with_source: bool) -> IntArray:
+    def keys(self, problem: Problem, cells: Cells, with_source: bool, with_reference: bool) -> IntArray:
         """One integer a cell; 21 bits a text allow two million distinct texts in one window."""
         source = self.number(problem.source if with_source else None)
         rows = self.places(problem.candidates, cells.rows)
-        columns = self.places(problem.pseudo_references, cells.columns)
+        # Where it does not matter, all pseudo-references are one, so that a candidate is judged once.
+        columns = self.places(problem.pseudo_references, cells.columns) if with_reference else self.number("")
         return (rows << 42) | (columns << 21) | source
 
     def pair(self, key: int) -> Pair:

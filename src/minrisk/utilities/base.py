@@ -122,6 +122,12 @@ class QualityUtility(PairUtility):
         check_pairs(candidates, pseudo_references, sources)
         return self.quality(candidates, sources if sources is not None else [None] * len(candidates))
 
+    def matrix(
+        self, candidates: Sequence[str], pseudo_references: Sequence[str], source: str | None = None
+    ) -> FloatArray:
+        values = self.quality(candidates, [source] * len(candidates))
+        return np.repeat(np.asarray(values)[:, None], len(pseudo_references), axis=1)
+
 
 class EncodedUtility(Utility):
     """A utility that compares encodings: a text is encoded once, at a cost, and compared with many, cheaply.
