@@ -387,7 +387,9 @@ def test_waits() -> None:
         ),
         (("--device", "cuda"), "--device goes with a model on this machine"),
         (("--epsilon", "0.02"), "servers offer no epsilon sampling"),
+        (("--server-set", "api_key=sk-very"), "`api_key` would be written beside the samples"),
         (("--server-set", "n"), "n"),
+        (("--prompt", "broken"), "broken: not UTF-8 at byte 2"),
     ],
 )
 def test_what_the_command_refuses(
@@ -399,6 +401,7 @@ def test_what_the_command_refuses(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("news.txt").write_text("one\n")
+    Path("broken").write_bytes(b"a\xff{source}")
     given = ("generate", "news.txt", "--server", "http://localhost:1/v1", "--model", "m", "--prompt", "{source}")
     assert main((*given, *options)) == 2
     out, err = capsys.readouterr()

@@ -279,7 +279,10 @@ def prompt_of(options: argparse.Namespace) -> Prompt | None:
     template = options.prompt or (CHAT if options.chat else FEW_SHOT)
     if options.prompt and os.path.isfile(options.prompt):
         with open(options.prompt, encoding="utf-8") as file:
-            template = file.read()
+            try:
+                template = file.read()
+            except UnicodeDecodeError as error:
+                raise InputError(f"{options.prompt}: not UTF-8 at byte {error.start + 1}") from None
     return Prompt(
         template=template.replace("\\n", "\n"),
         exemplars=read_exemplars(options.exemplars, options.shots) if options.exemplars else (),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import re
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
@@ -36,6 +37,8 @@ FIRST_WAIT, LONGEST_WAIT, LONGEST_ASKED = 0.5, 60.0, 900.0
 """Seconds: before the first retry, before later ones, and what a server may ask for with Retry-After."""
 MOST_DRAWN = 32
 """Times N samples after which the wish for N distinct ones is given up."""
+SECRET = re.compile(r"(^|_|-)(api)?(key|secret|password)$", re.IGNORECASE)
+"""What options are called whose value nobody may see."""
 SUSPICIOUS = 16
 """Equal samples of one source, and no others, that make a server look greedy."""
 SAMPLING_ON = """transformers serve samples with --server-set 'generation_config={"do_sample": true, "top_k": 0}'"""
@@ -83,6 +86,8 @@ class Endpoint:
             raise InputError(
                 f"at least 1 request at a time and 0 retries are needed, got {self.concurrency}, {self.retries}"
             )
+        if secret := next((name for name in self.options if SECRET.search(name)), None):
+            raise InputError(f"`{secret}` would be written beside the samples: a key comes from the environment")
         # An error of the transport would show the key, escaped, so that it could not be hidden.
         if self.key is not None and not all("!" <= character <= "~" for character in self.key):
             raise InputError("the server's key holds a space, a line break or another character that no key has")
