@@ -44,7 +44,7 @@ def run(
     held: deque[Session] = deque()
     try:
         while True:
-            begin, scoring = time.perf_counter(), _seconds_scoring(scorers)
+            begin, scoring = time.perf_counter(), ledger.seconds_scoring
             exhausted = _fill(held, source, method, directions, seed, window)
             for role, scorer in scorers.items():
                 asking = [(s, s.asked) for s in held if s.asked is not None and s.asked.utility == role]
@@ -52,10 +52,14 @@ def run(
                     continue
                 asks = [(session.problem, asked) for session, asked in asking]
                 # The first segments first: what has been scored for them is not kept waiting by the rest.
-                for (session, asked), values in zip(asking, scorer.answer(asks[: scorer.portion(asks)])):
+                before = scorer.ledger.seconds_scoring
+                answers = scorer.answer(asks[: scorer.portion(asks)])
+                if role != TARGET:
+                    ledger.auxiliary += sum(len(asked) for _, asked in asks[: len(answers)])
+                    ledger.seconds_scoring += scorer.ledger.seconds_scoring - before
+                for (session, _), values in zip(asking, answers):
                     session.tell(values)
-                    ledger.auxiliary += 0 if role == TARGET else len(asked)
-            ledger.seconds_planning += time.perf_counter() - begin - (_seconds_scoring(scorers) - scoring)
+            ledger.seconds_planning += time.perf_counter() - begin - (ledger.seconds_scoring - scoring)
             while held and held[0].estimate is not None:
                 session = held.popleft()
                 ledger.segments += 1
@@ -97,7 +101,3 @@ def _fill(
 def _weight(problem: Problem, directions: Mapping[str, bool]) -> int:
     """Cells that a problem may have in flight: its budget, or all where other utilities are used, which have none."""
     return problem.budget if len(directions) == 1 else problem.size
-
-
-def _seconds_scoring(scorers: Mapping[str, Scorer]) -> float:
-    return sum(scorer.ledger.seconds_scoring for scorer in scorers.values())

@@ -95,6 +95,11 @@ class TestDecode:
         assert run("decode", "samples.txt", *arguments, *pseudo) == (0, "c d\ne f\n", "")
         refused(run("decode", "samples.txt", *arguments, *pseudo, "-o", "pseudo"), "pseudo: is read from")
 
+    def test_other_utilities_are_in_the_summary(self, run: Run) -> None:
+        write_lines("samples.jsonl", [{"hypotheses": ["a b", "a c", "b c"]}])
+        arguments = ("--method", "coarse_to_fine", "--utility", "bleu", "--budget", "1/2", "--set", "coarse=jaccard")
+        assert re.search(r"% of full MBR, besides 9 of other utilities\); ", run(*DECODE, *arguments)[2])
+
     def test_signature(self, run: Run) -> None:
         configuration = minrisk.Configuration("chrf", "columns", "1/4", seed=5)
         arguments = ("--method", "columns", "--budget", "1/4", "--seed", "5", "--signature")

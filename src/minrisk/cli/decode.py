@@ -278,6 +278,7 @@ def _summary(ledger: Ledger, seconds: float, workers: int) -> str:
         f"{100 * ledger.share:.3g} % of full MBR",
         *([f"{ledger.found:,} of them found in the store"] if ledger.found else []),
         *([f"{reused:,} of them reused"] if reused else []),
+        *([f"besides {ledger.auxiliary:,} of other utilities"] if ledger.auxiliary else []),
     ]
     return (
         f"{ledger.segments:,} segment{'s' if ledger.segments != 1 else ''}, {ledger.calls:,} calls of {ledger.cells:,} "
