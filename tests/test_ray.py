@@ -131,6 +131,7 @@ def _decode(*arguments: object) -> int:
 
 
 RAY = "--engine", "ray", "--replicas", 2
+PMBR = "--method", "pmbr", "--budget", "1/4"
 
 
 def test_a_folder_is_read_and_parquet_is_written(
@@ -141,7 +142,7 @@ def test_a_folder_is_read_and_parquet_is_written(
     for number in range(4):
         _written(tmp_path / "shards" / f"part-{number}.jsonl", SEGMENTS[60 * number : 60 * (number + 1)])
     _written(tmp_path / "whole.jsonl", SEGMENTS)
-    options = "--budget", "1/4", "--nbest", 2, "-o"
+    options = *PMBR, "--nbest", 2, "-o"
     assert _decode(tmp_path / "whole.jsonl", *options, tmp_path / "local.parquet") == 0
     spent = capsys.readouterr().err.partition(";")[0]
     assert _decode(tmp_path / "shards", *RAY, *options, f"file://{tmp_path}/ray.parquet") == 0
@@ -189,7 +190,7 @@ def test_what_was_decided_and_scored_before_is_not_paid_again(
 ) -> None:
     samples = _written(tmp_path / "samples.jsonl", SEGMENTS)
     utility = "--utility", f"{judge}:overlap", "--utility-set", "label=overlap-1"
-    options = samples, *utility, "--budget", "1/4", "-o"
+    options = samples, *utility, *PMBR, "-o"
     assert _decode(*options, tmp_path / "local.jsonl") == 0
     _written(samples, [*SEGMENTS[:100], {"hypotheses": []}])
     out = tmp_path / "ray.jsonl"
@@ -240,7 +241,7 @@ def test_a_metric_that_cannot_be_sent_is_told_at_once(
 
 def test_an_actor_and_a_node_may_die(cluster: Path, tmp_path: Path, judge: str) -> None:
     samples = _written(tmp_path / "samples.jsonl", [*SEGMENTS, {"hypotheses": ["lone \ud800 surrogate", "a cat"]}])
-    options = samples, "--utility", f"{judge}:deadly", "--budget", "1/4", "--nbest", 3, "--window", 8, "-o"
+    options = samples, "--utility", f"{judge}:deadly", *PMBR, "--nbest", 3, "--window", 8, "-o"
     assert _decode(*options, tmp_path / "ray.jsonl", *RAY) == 0
     assert {path.name for path in cluster.iterdir()} == {"actor", "node"}
     assert _decode(*options, tmp_path / "local.jsonl") == 0

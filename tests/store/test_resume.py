@@ -38,7 +38,8 @@ def score(candidates, pseudo_references):
             os.kill(os.getpid(), getattr(signal, os.environ["DIES"]))
     return [len(set(c) & set(r)) + len(c) / 7 for c, r in zip(candidates, pseudo_references)]
 """
-DECODE = ("decode", "samples.jsonl", "--utility", "judge.py:score", "--utility-set", "label=j", "--quiet")
+UTILITY = ("--utility", "judge.py:score", "--utility-set", "label=j")
+DECODE = ("decode", "samples.jsonl", *UTILITY, "--quiet", "--method", "full")
 SMALL = (*DECODE, "--utility-set", "batch_size=16", "--store", "scores.db", "--window", "3", "--budget", "1/2")
 
 
@@ -129,16 +130,17 @@ def test_killed_from_outside_at_any_moment() -> None:
 @pytest.mark.parametrize("size", [3000, 40_000, 60_000])
 def test_a_full_disk(size: int) -> None:
     """A limit on the size of files stands for the disk: a store and an output may each grow to it."""
-    expected, _ = uninterrupted(*SMALL)
+    arguments = (*SMALL, "--method", "pmbr")
+    expected, _ = uninterrupted(*arguments)
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
-    code, err = ended(*SMALL, "-o", "out.jsonl", limit=limit)
+    code, err = ended(*arguments, "-o", "out.jsonl", limit=limit)
     assert code == 2
     assert err.count("\n") == 1
     assert "cannot be written" in err
-    assert ended(*SMALL, "-o", "out.jsonl") == (0, "")
+    assert ended(*arguments, "-o", "out.jsonl") == (0, "")
     assert Path("out.jsonl").read_bytes() == expected
 
 

@@ -122,9 +122,9 @@ def test_every_batch_is_kept_before_it_is_used(tmp_path: Path) -> None:
 
     path = tmp_path / "scores.db"
     with pytest.raises(minrisk.UtilityError, match="the server is gone"):
-        list(decode_corpus(segments(), minrisk.utility(failing, label="s", batch_size=100), store=path))
+        list(decode_corpus(segments(), minrisk.utility(failing, label="s", batch_size=100), "full", store=path))
     after = Counting()
-    list(decode_corpus(segments(), minrisk.utility(after, label="s"), store=path))
+    list(decode_corpus(segments(), minrisk.utility(after, label="s"), "full", store=path))
     assert (calls.pairs, after.pairs) == (300, 15 * 64 - 300)
 
 
@@ -134,7 +134,7 @@ def test_values_that_are_not_finite_are_not_kept(tmp_path: Path) -> None:
     with pytest.raises(minrisk.UtilityError, match="finite"):
         list(decode_corpus(segments(1), bad, store=path))
     calls = Counting()
-    list(decode_corpus(segments(1), minrisk.utility(calls, label="s"), store=path))
+    list(decode_corpus(segments(1), minrisk.utility(calls, label="s"), "full", store=path))
     assert calls.pairs == 64
 
 
@@ -148,7 +148,7 @@ def test_sources_tell_pairs_apart_only_where_they_are_used(tmp_path: Path) -> No
     given = [Segment(hypotheses=["a", "bb"], source=source) for source in ("x", "yy", "x")]
     for _ in range(2):
         store = Store(tmp_path / "scores.db")
-        decisions = list(decode_corpus(given, minrisk.utility(judge, label="judge"), store=store, window=1))
+        decisions = list(decode_corpus(given, minrisk.utility(judge, label="judge"), "full", store=store, window=1))
         assert [decision.utility for decision in decisions] == [12, 22, 12]
         store.close()
     assert sorted(seen) == ["x"] * 4 + ["yy"] * 4
@@ -174,7 +174,7 @@ def test_a_utility_never_reads_what_another_checkpoint_or_option_has_said(tmp_pa
 
     def said(factor: float = 1.0, path: Path = checkpoint) -> tuple[float, int]:
         ledger = Ledger()
-        (decision,) = decode_corpus(segments(1), Weights(str(path), factor), store=store, ledger=ledger)
+        (decision,) = decode_corpus(segments(1), Weights(str(path), factor), "full", store=store, ledger=ledger)
         return decision.utility, ledger.scored
 
     checkpoint.write_text("5")
@@ -219,19 +219,19 @@ def test_the_parts_of_a_mixture_are_kept(tmp_path: Path) -> None:
 
     calls = Counting()
     mixture = Mixture((minrisk.utility("chrf"), minrisk.utility(calls, label="s")), (0.5, 0.5))
-    runs = [outcome(decode_corpus(segments(), mixture, store=tmp_path / "scores.db")) for _ in range(2)]
+    runs = [outcome(decode_corpus(segments(), mixture, "full", store=tmp_path / "scores.db")) for _ in range(2)]
     assert runs[0] == runs[1]
     assert calls.pairs == 15 * 64
 
 
 def test_writers_at_the_same_time(tmp_path: Path) -> None:
     path, counts = tmp_path / "scores.db", [Counting() for _ in range(4)]
-    expected = outcome(decode_corpus(segments(60), similarity))
+    expected = outcome(decode_corpus(segments(60), similarity, "full"))
     results: list[Any] = []
 
     def work(calls: Counting) -> None:
         utility = minrisk.utility(calls, label="s", batch_size=32)
-        results.append(outcome(decode_corpus(segments(60), utility, store=path, window=4)))
+        results.append(outcome(decode_corpus(segments(60), utility, "full", store=path, window=4)))
 
     threads = [threading.Thread(target=work, args=[calls]) for calls in counts]
     for thread in threads:

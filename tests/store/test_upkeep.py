@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = Segment(hypotheses=["a", "b", "a\ud800"])
     own = Segment(hypotheses=["a", "c"])
     for name, segments in (("first", [shared]), ("second", [shared, own])):
-        list(decode_corpus(segments, minrisk.utility(metric.similarity, label=name), store="scores.db"))
+        list(decode_corpus(segments, minrisk.utility(metric.similarity, label=name), "full", store="scores.db"))
     Path("metric.py").write_text(Path(metric.__file__).read_text())
 
 
@@ -84,7 +84,8 @@ def test_prune_drops_utilities_and_the_texts_that_no_other_needs(said: Said) -> 
     for name, scored in (("first", 4), ("second", 12)):  # "c" is new again, and so is its number.
         segments = [Segment(hypotheses=["a", "b", "a\ud800"]), Segment(hypotheses=["a", "c"])]
         ledger = minrisk.Ledger()
-        list(decode_corpus(segments, minrisk.utility(metric.similarity, label=name), store="scores.db", ledger=ledger))
+        utility = minrisk.utility(metric.similarity, label=name)
+        list(decode_corpus(segments, utility, "full", store="scores.db", ledger=ledger))
         assert ledger.scored == scored - (1 if name == "first" else 0)
     assert said("verify", "scores.db")[1] == "scores.db: sound, 24 pairs\n"
 
