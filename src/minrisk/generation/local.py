@@ -25,7 +25,7 @@ try:
     from minrisk.generation.branching import Network, Start, settle
     from minrisk.generation.sampler import Draw, Limits, Sampler, Stopped, lacks_memory
 except ImportError as error:
-    raise MissingExtraError("a model on this machine (torch, transformers 5)", "neural") from error
+    raise MissingExtraError("a model on this machine (torch, transformers 4.57 or later)", "neural") from error
 
 ROUNDS = 6
 """Rounds of N, 2 N, 4 N, ... samples after which the wish for N distinct ones is given up.
