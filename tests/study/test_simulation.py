@@ -27,7 +27,8 @@ from minrisk.study.summary import bootstrap, compared, higher_is_better, summari
 from minrisk.study.tables import Table, decimals, latex, markdown, results
 from minrisk.study.trials import concluded, draw_samples, full_values, outcomes
 from minrisk.study.tuning import Grid
-from minrisk.types import Cells, Estimate, Plan, Problem, Segment
+from minrisk.types import Cells, Estimate, FloatArray, Plan, Problem, Segment
+from minrisk.utilities.bleu import Bleu
 from minrisk.utilities.chrf import ChrF
 
 DESIGN = Design(sizes=(12, 16), budgets=("1/8", "1/2"), trials=6, seed=3)
@@ -111,7 +112,7 @@ def test_names_of_methods() -> None:
         contenders(["columns", "columns"])
     with pytest.raises(InputError, match="columns"):
         contenders(["colums"])
-    with pytest.raises(InputError, match="needs more than the matrix"):
+    with pytest.raises(InputError, match="needs the human reference"):
         contenders(["oracle"])
 
 
@@ -383,3 +384,33 @@ def test_any_method_that_is_registered_can_be_simulated(
     assert records.methods == ["FMBR", "ladder"]
     for arrays in records.of_segments(10, ["calls", "regret"]):
         assert (arrays["calls"][:, 1] > 0).all()
+
+
+def test_methods_may_look_at_other_utilities(store: Store, tmp_path: Path) -> None:
+    design = Design(methods=("coarse_to_fine", "halving"), sizes=(12,), budgets=("1/4",), trials=2)
+    with pytest.raises(InputError, match=r"'coarse_to_fine' looks at chrf\(.*`minrisk study matrix`"):
+        simulate(build_store(segments(), Bleu(), tmp_path / "bleu"), tmp_path / "x", design, workers=1)
+    bleu = Store.open(tmp_path / "bleu")
+    records = simulate(bleu, tmp_path / "records", design, others=[store], workers=1)
+    alone = simulate(store, tmp_path / "alone", design, workers=1)
+    for number, arrays in enumerate(records.of_segments(12, ["choice", "calls"])):
+        for trial in range(2):
+            drawn = draw_samples(store.pool(number), 12, 0, trial, keep_duplicates=False)
+            texts = [segments()[number].hypotheses[position] for position in drawn.positions]
+            plan = coarse_to_fine(texts, drawn.problem.column_weights, drawn.problem.size)
+            assert segments()[number].hypotheses[int(arrays["choice"][trial, 1])] == plan
+            assert arrays["calls"][trial, 1] <= -(-drawn.problem.size // 4)
+    # The same utility may be both.
+    assert all((arrays["regret"][:, 1] == 0).all() for arrays in alone.of_segments(12, ["regret"]))
+    other = [replace(segment, hypotheses=[*segment.hypotheses[1:], "new"]) for segment in segments()]
+    with pytest.raises(InputError, match="segment 's0': other samples than in"):
+        simulate(build_store(other, ChrF(), tmp_path / "o"), tmp_path / "y", design, others=[bleu], workers=1)
+    with pytest.raises(InputError, match="holds other segments"):
+        simulate(bleu, tmp_path / "y", design, others=[build_store(segments(2), ChrF(), tmp_path / "p")], workers=1)
+
+
+def coarse_to_fine(texts: list[str], weights: FloatArray, size: int) -> str:
+    """By hand: chrF keeps as many as a quarter of all cells can pay for, BLEU chooses among them."""
+    kept = np.argsort(-(ChrF().matrix(texts, texts) @ weights), kind="stable")[: -(-size // 4) // len(texts)]
+    values = Bleu().matrix([texts[row] for row in np.sort(kept)], texts) @ weights
+    return texts[int(np.sort(kept)[np.argmax(values)])]

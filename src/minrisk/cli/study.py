@@ -98,6 +98,13 @@ def _add_simulate_arguments(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--budgets", default="1/32,1/16,1/8,1/4,1/2", help="(default: 1/32,1/16,1/8,1/4,1/2)")
     group.add_argument("--trials", type=_count, default=1000, help="(default: 1000)")
+    group.add_argument(
+        "--other",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="a `study matrix` of the same samples by a utility that a method looks at too; repeatable",
+    )
     group.add_argument("--tuned", metavar="FILE", help="of `study tune`: it is PMBR here, without its segments")
     group.add_argument("--no-figures", action="store_true", help="records and tables only")
     group.add_argument("--csv", action="store_true", help="also all records as OUT/records.csv, a row each")
@@ -170,7 +177,7 @@ def _tune(options: argparse.Namespace) -> str:
 
 
 def _simulate(options: argparse.Namespace) -> str:
-    from minrisk.study import Design, simulate, tuned_method, write_figures, write_tables
+    from minrisk.study import Design, Store, simulate, tuned_method, write_figures, write_tables
     from minrisk.study.files import write_lines
 
     output = Path(options.output)
@@ -189,7 +196,8 @@ def _simulate(options: argparse.Namespace) -> str:
         without=seen,
     )
     with _progress(options, "trials") as progress:
-        records = simulate(store, output, design, workers=options.workers, progress=progress)
+        others = [Store.open(folder) for folder in options.other]
+        records = simulate(store, output, design, others=others, workers=options.workers, progress=progress)
     write_tables(records, output / "tables")
     if options.csv:
         write_lines(output / "records.csv", records.rows())

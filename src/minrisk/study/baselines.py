@@ -14,6 +14,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from minrisk.configuration import described
+from minrisk.decoding import utility
 from minrisk.errors import InputError
 from minrisk.methods import METHODS
 from minrisk.methods.full import Full
@@ -70,6 +71,12 @@ class Contender:
         return isinstance(self.method, Full)
 
     @property
+    def auxiliaries(self) -> dict[str, str]:
+        """The signatures of the other utilities that the method looks at, by their roles."""
+        named = getattr(self.method, "auxiliaries", {})
+        return {role: utility(name).signature() for role, name in named.items()}
+
+    @property
     def signature(self) -> str:
         """The label and all options."""
         return f"{self.label}={described(type(self.method).__name__, self.method)}"
@@ -100,7 +107,7 @@ def contenders(names: Sequence[str], tuned: Method | None = None) -> list[Conten
             if label == "FMBR":
                 continue
             raise InputError(f"two methods of the study are called {label!r}; name one, as in: fast={rest}")
-        if getattr(method, "auxiliaries", None) or getattr(method, "against_reference", False):
-            raise InputError(f"method {rest!r} needs more than the matrix of the utility and cannot be simulated on it")
+        if getattr(method, "against_reference", False):
+            raise InputError(f"method {rest!r} needs the human reference and cannot be simulated")
         found.append(Contender(label, method))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from time import process_time
@@ -64,7 +64,7 @@ class Design:
         """The methods, full MBR first."""
         return contenders(self.methods, self.tuned)
 
-    def about(self, store: Store) -> dict[str, object]:
+    def about(self, store: Store, others: Sequence[Store] = ()) -> dict[str, object]:
         """All that decides the records; trials and sizes may be added later."""
         signature = {
             "minrisk": __version__,
@@ -75,6 +75,8 @@ class Design:
             "unit": self.unit or store.unit,
             "without": list(self.without),
         }
+        if others:
+            signature["others"] = [other.signature for other in others]
         return {
             "signature": signature,
             "utility": store.about["utility"],
@@ -91,18 +93,23 @@ def simulate(
     folder: str | Path,
     design: Design | None = None,
     *,
+    others: Sequence[Store] = (),
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Records:
-    """Run a design on the matrices of a store and write its records; what is there already is not done again."""
+    """Run a design on the matrices of a store and write its records; what is there already is not done again.
+
+    others  stores of the same samples under other utilities, for methods that look at these too
+    """
     design = design or Design()
+    _check_others(store, others, design)
     unknown = sorted(set(design.without) - set(store.ids))
     if unknown:
         raise InputError(f"`without` names segments that the store does not have: {', '.join(unknown[:5])}")
     kept = [number for number, name in enumerate(store.ids) if name not in set(design.without)]
     if not kept:
         raise InputError("no segment is left: the tuning has seen all of them, or `without` names them all")
-    records = Records.create(folder, design.about(store))
+    records = Records.create(folder, design.about(store, others))
     blocks = [(first, min(first + BLOCK, design.trials)) for first in range(0, design.trials, BLOCK)]
     shards = [Shard(size, number, *block) for size in design.sizes for number in kept for block in blocks]
     missing = [shard for shard in shards if not records.has(shard)]
@@ -110,7 +117,8 @@ def simulate(
     missing.sort(key=lambda shard: -shard.size)
     total = sum(shard.cost for shard in shards)
     done = total - sum(shard.cost for shard in missing)
-    tasks = [(store.folder, records.folder, design, shard) for shard in missing]
+    folders = tuple(other.folder for other in others)
+    tasks = [(store.folder, records.folder, design, shard, folders) for shard in missing]
     if progress is not None:
         progress(done, total)
     for number, _ in spread(run_shard, tasks, workers):
@@ -121,11 +129,33 @@ def simulate(
     return records
 
 
-def run_shard(store_folder: Path, records_folder: Path, design: Design, shard: Shard) -> None:
+def _check_others(store: Store, others: Sequence[Store], design: Design) -> None:
+    """Whether all utilities that methods look at are there, on the same samples."""
+    for other in others:
+        if other.ids != store.ids:
+            raise InputError(f"{other.folder}: holds other segments than {store.folder}")
+        for number, name in enumerate(store.ids):
+            if not np.array_equal(store.samples(number)["texts"], other.samples(number)["texts"]):
+                raise InputError(f"{other.folder}, segment {name!r}: other samples than in {store.folder}")
+    known = {store.utility, *(other.utility for other in others)}
+    for contender in design.contenders:
+        for signature in contender.auxiliaries.values():
+            if signature not in known:
+                raise InputError(
+                    f"method {contender.label!r} looks at {signature} too: compute its matrices on the same samples "
+                    "(`minrisk study matrix`) and name them (--other FOLDER)"
+                )
+
+
+def run_shard(
+    store_folder: Path, records_folder: Path, design: Design, shard: Shard, others: tuple[Path, ...] = ()
+) -> None:
     """Compute and write one shard."""
     begin = process_time()
-    pool, unit = _pool(store_folder, shard.segment, design.unit)
+    pool, unit = _pool((store_folder, *others), shard.segment, design.unit)
     chosen, shares = design.contenders, design.shares
+    wanted = {signature for contender in chosen for signature in contender.auxiliaries.values()}
+    pool = replace(pool, others={signature: pool.others[signature] for signature in wanted})
     width = len(runs(chosen, shares))
     shape = (shard.last - shard.first, width)
     choice, rows = np.empty(shape, np.int32), np.empty(shape, np.int64)
@@ -147,23 +177,26 @@ def run_shard(store_folder: Path, records_folder: Path, design: Design, shard: S
     Records(records_folder, {}).write(shard, arrays)
 
 
-_opened: dict[Path, tuple[Store, dict[str, list[FloatArray]]]] = {}
-_latest: dict[tuple[Path, int, float | None], Pool] = {}
+_opened: dict[tuple[Path, ...], tuple[list[Store], dict[str, list[FloatArray]]]] = {}
+_latest: dict[tuple[tuple[Path, ...], int, float | None], Pool] = {}
 """What a process has read: shards of a segment follow each other."""
 
 
-def _pool(folder: Path, number: int, unit: float | None) -> tuple[Pool, float]:
+def _pool(folders: tuple[Path, ...], number: int, unit: float | None) -> tuple[Pool, float]:
     """A segment's pool, and what turns its values into the metric's own."""
-    if folder not in _opened:
+    if folders not in _opened:
         _opened.clear()
         _latest.clear()
-        store = Store.open(folder)
-        _opened[folder] = store, {metric: store.scores(metric) for metric in store.metrics}
-    store, scores = _opened[folder]
-    key = folder, number, unit
+        store, *others = map(Store.open, folders)
+        _opened[folders] = [store, *others], {metric: store.scores(metric) for metric in store.metrics}
+    (store, *others), scores = _opened[folders]
+    key = folders, number, unit
     if key not in _latest:
         _latest.clear()
-        _latest[key] = store.pool(number, {name: of[number] for name, of in scores.items()}, unit)
+        own = store.pool(number, {name: of[number] for name, of in scores.items()}, unit)
+        own.others[store.utility] = own.matrix
+        own.others.update((other.utility, other.pool(number).matrix) for other in others)
+        _latest[key] = own
     return _latest[key], store.sign * (unit or store.unit)
 
 

@@ -53,6 +53,7 @@ class Pool:
     self_values  (D,) u(h, h) where the utility knows it without a call, else NaN
     logprobs     (P,) or None; scores likewise
     metrics      of each held-out metric: (D,) against the human reference, on the metric's own scale
+    others       matrices (D, D) of other utilities by their signatures, for methods that look at several
     """
 
     number: int
@@ -63,6 +64,7 @@ class Pool:
     logprobs: FloatArray | None = None
     scores: FloatArray | None = None
     metrics: dict[str, FloatArray] = field(default_factory=dict)
+    others: dict[str, FloatArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,11 @@ class Store:
     def signature(self) -> str:
         """All that decides the values."""
         return str(self.about["signature"])
+
+    @property
+    def utility(self) -> str:
+        """The signature of the utility."""
+        return str(self.about["utility_signature"])
 
     @property
     def metrics(self) -> list[str]:
@@ -250,6 +257,7 @@ def _about(utility: Utility, pool: int, dtype: str) -> dict[str, Any]:
     return {
         "signature": f"minrisk:{__version__}|utility:{utility.signature()}|pool:{pool}|dtype:{dtype}",
         "utility": utility.name,
+        "utility_signature": utility.signature(),
         "higher_is_better": utility.higher_is_better,
         "knows_self_values": known is not None,
         "unit": perfect if perfect > 0 else 1.0,
@@ -309,7 +317,11 @@ def _add_segment(
     if not (done.exists() and np.array_equal(read_arrays(done).get("digest", np.empty(0)), mark)):
         matrix = _matrix(segment, texts, utility, dtype) if given is None else given
         write_array(target / f"{number:05}.npy", matrix)
-    arrays: dict[str, np.ndarray[Any, Any]] = {"index": index.astype(np.int32), "digest": mark}
+    arrays: dict[str, np.ndarray[Any, Any]] = {
+        "index": index.astype(np.int32),
+        "digest": mark,
+        "texts": _mark(segment, pool),
+    }
     if segment.logprobs is not None:
         arrays["logprobs"] = np.array(segment.logprobs[:pool])
     if segment.scores is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import itemgetter
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from minrisk.seeding import digest, stream
 from minrisk.session import Session
 from minrisk.study.baselines import Contender
 from minrisk.study.store import Pool
-from minrisk.types import Cells, Estimate, FloatArray, IntArray, Problem, ranking
+from minrisk.types import TARGET, Cells, Estimate, FloatArray, IntArray, Problem, ranking
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Drawn:
 
     problem    with the budget of full MBR
     matrix     (N, N) all its utilities
+    others     the same of other utilities, by their signatures
     positions  (N,) the sample of the pool that each candidate is
     rows       (N,) the distinct text of the pool that each candidate is
     """
@@ -33,6 +35,7 @@ class Drawn:
     matrix: FloatArray
     positions: IntArray
     rows: IntArray
+    others: dict[str, FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ def draw_samples(pool: Pool, size: int, seed: int, trial: int, keep_duplicates: 
     positions_of_rows = positions[first]
     rows = pool.index[positions_of_rows]
     weights = np.bincount(of_sample) / size
-    matrix = pool.matrix[np.ix_(rows, rows)]
+    block = np.ix_(rows, rows)
     texts = _names(rows.tolist())
     problem = Problem(
         id=pool.id,
@@ -89,7 +92,8 @@ def draw_samples(pool: Pool, size: int, seed: int, trial: int, keep_duplicates: 
         logprobs=None if pool.logprobs is None else pool.logprobs[positions_of_rows],
         scores=None if pool.scores is None else pool.scores[positions_of_rows],
     )
-    return Drawn(problem, matrix, positions_of_rows, rows)
+    others = {name: matrix[block] for name, matrix in pool.others.items()}
+    return Drawn(problem, pool.matrix[block], positions_of_rows, rows, others)
 
 
 def full_values(drawn: Drawn) -> FloatArray:
@@ -109,7 +113,7 @@ def outcomes(
         limited = replace(problem, budget=calls_allowed(budget, problem.size))
         for contender in contenders:
             if not contender.exact:
-                session = concluded(limited, drawn.matrix, contender, seed)
+                session = concluded(limited, drawn.matrix, contender, seed, drawn.others)
                 assert session.estimate is not None
                 order = ranking(session.estimate, problem.row_weights)
                 place = int(np.flatnonzero(order == best)[0]) + 1
@@ -117,16 +121,23 @@ def outcomes(
     return values, found
 
 
-def concluded(problem: Problem, matrix: FloatArray, contender: Contender, seed: int) -> Session:
+def concluded(
+    problem: Problem,
+    matrix: FloatArray,
+    contender: Contender,
+    seed: int,
+    others: Mapping[str, FloatArray] = MappingProxyType({}),
+) -> Session:
     """The session of a method on a problem whose utilities are all at hand."""
-    session = Session(problem, contender.method, seed)
+    tables = {TARGET: matrix} | {role: others[signature] for role, signature in contender.auxiliaries.items()}
+    session = Session(problem, contender.method, seed, dict.fromkeys(tables, True))
     while session.asked is not None:
         asked = session.asked
         if not isinstance(asked, Cells):
             raise InputError(
                 f"method {contender.label!r} asks for {type(asked).__name__}, which a matrix does not hold"
             )
-        session.tell(matrix[asked.rows, asked.columns])
+        session.tell(tables[asked.utility][asked.rows, asked.columns])
     return session
 
 
@@ -134,10 +145,9 @@ def shares_of(budgets: Sequence[Budget]) -> list[Fraction | int]:
     """Budgets as numbers, each once; every trial of a study is given the same ones."""
     shares: dict[Fraction | int, None] = {}
     for budget in [budgets] if isinstance(budgets, str) else budgets:
-        share: object = parse_budget(budget)
-        if not isinstance(share, Fraction | int):
-            raise InputError(f"a study compares methods on given budgets: a share or a number of calls, got {budget!r}")
-        shares[share] = None
+        if budget == "auto":
+            raise InputError("a study compares methods on equal budgets, shares or numbers of calls; got 'auto'")
+        shares[parse_budget(budget)] = None
     if not shares:
         raise InputError("`budgets` is empty; at least one is needed")
     return list(shares)
