@@ -216,8 +216,6 @@ def plan(
     left_out: dict[str, str] = {}
     for budget in budgets:
         for name in methods:
-            if name in left_out:
-                continue
             try:
                 rows.append(_row(rehearsal, name, budget, rates))
             except InputError as error:
@@ -260,13 +258,15 @@ class Rehearsal:
         self.found = found
         self.utility = utility
         self.tokens_of = tokens_of
+        # Not chrF again: what a cheap metric says must not be all that there is to say of the expensive one.
+        self._cheap = cast(Utility, UTILITIES.create("word_f1", {}))
         self._problems = [_problem(segment, utility, place, weights) for place, segment in enumerate(found.kept)]
         self._standins = [Standin(problem, utility, tokens_of) for problem in self._problems]
 
     def usage(self, name: str, budget: str) -> Usage:
         """What the method would ask for over the whole input."""
         configuration = Configuration("chrf", cast(Method, METHODS.parse(name)), budget)
-        utilities = dict.fromkeys(configuration.utilities, configuration.utility)
+        utilities = dict.fromkeys(configuration.utilities, self._cheap)
         calls = encodes = tokens = allowed = texts = 0.0
         for problem, standin in zip(self._problems, self._standins, strict=True):
             own = replace(problem, budget=calls_allowed(configuration.budget, problem.size))
