@@ -274,6 +274,15 @@ class TestSearch:
         (record,) = records(marian, Wish(samples=1, sampling=None, longest=1000), sources=SOURCES[:1])
         assert record["unfinished"] == [0]
 
+    @pytest.mark.parametrize("name", ["samples", "beams", "longest", "batch", "seed"])
+    @pytest.mark.parametrize("value", [0, -3, 2.5, "3", True])
+    def test_numbers_that_are_none(self, name: str, value: Any) -> None:
+        if name == "seed" and type(value) is int:
+            assert Wish(seed=value).seed == value
+            return
+        with pytest.raises(InputError, match=f"`{name}` must be a whole number"):
+            Wish(**{name: value})
+
     def test_more_texts_than_beams(self) -> None:
         with pytest.raises(InputError, match="search with 4 beams gives at most 4 of the 5 samples wanted"):
             Wish(samples=5, sampling=None, beams=4)

@@ -316,6 +316,8 @@ def test_a_wrong_attention_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None
         (("epsilom",), "unknown sampling 'epsilom'; did you mean 'epsilon'"),
         (("epsilon", 1.5), "`epsilon` must lie between 0 and 1, got 1.5"),
         (("top-k", 0.5), "`top-k` must be a whole number of at least 1, got 0.5"),
+        (("top-k", math.inf), "`top-k` must be a whole number of at least 1, got inf"),
+        (("epsilon", "0.1"), "`parameter` must be a number, got '0.1'"),
         (("ancestral", 0.5), "ancestral sampling has no parameter"),
         (("epsilon", 0.02, 0.0), "`temperature` must be above 0, got 0.0"),
     ],

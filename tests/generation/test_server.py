@@ -357,7 +357,17 @@ def test_what_no_server_offers(wish: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["localhost:8000", "ftp://a/v1", "http://user:word@host/v1", "http://host/v1?key=secret"]
+    "url",
+    [
+        "localhost:8000",
+        "ftp://a/v1",
+        "http://[::1/v1",
+        "http://host:99999/v1",
+        "http://a host/v1",
+        "http://user:word@host/v1",
+        "http://host/v1?key=secret",
+        "http://host/v1#secret",
+    ],
 )
 def test_bad_addresses(url: str) -> None:
     with pytest.raises(InputError, match="`server` must") as caught:

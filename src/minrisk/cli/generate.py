@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from minrisk.cli.options import count, whole
 from minrisk.configuration import parse_settings
 from minrisk.errors import InputError, MinriskError
 
@@ -75,7 +76,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--model", metavar="NAME_OR_FOLDER", required=True, help="a folder, or a name of hub or server")
     model.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
     model.add_argument("--dtype", metavar="NAME", help="float32, bfloat16, ... (default: float32 on a CPU)")
-    model.add_argument("--threads", type=_count, metavar="N", help="of the CPU")
+    model.add_argument("--threads", type=count, metavar="N", help="of the CPU")
     model.add_argument(
         "--source-language", metavar="NAME", help="a code of the model's (eng_Latn), or a name for prompts"
     )
@@ -88,7 +89,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--prompt", metavar="TEXT_OR_FILE", help="with {source}, {target}, {source_language}, {target_language}"
     )
     prompt.add_argument("--exemplars", metavar="FILE", help="shown before: .tsv, or .jsonl with source and reference")
-    prompt.add_argument("--shots", type=_count, default=3, metavar="K", help="the first K exemplars (default: 3)")
+    prompt.add_argument("--shots", type=count, default=3, metavar="K", help="the first K exemplars (default: 3)")
     prompt.add_argument("--instruction", default="", metavar="TEXT", help="before all; the system message of a chat")
     prompt.add_argument("--chat", action="store_true", help="as a conversation, by the model's chat template")
     prompt.add_argument("--stop", action="append", metavar="TEXT", help=r"ends a text (default: what follows {target})")
@@ -100,7 +101,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"the environment variable with the key (default: {KEY_VARIABLE})",
     )
-    server.add_argument("--concurrency", type=_count, default=8, metavar="N", help="requests at a time (default: 8)")
+    server.add_argument("--concurrency", type=count, default=8, metavar="N", help="requests at a time (default: 8)")
     server.add_argument(
         "--server-set",
         action="append",
@@ -108,12 +109,12 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OPTION=VALUE",
         help="more for each request, such as top_k=-1",
     )
-    server.add_argument("--retries", type=_whole, default=6, metavar="N", help="for a request that fails (default: 6)")
+    server.add_argument("--retries", type=whole, default=6, metavar="N", help="for a request that fails (default: 6)")
 
 
 def add_sampling_arguments(samples: argparse._ArgumentGroup) -> None:
     """Options that say what is drawn."""
-    samples.add_argument("--samples", type=_count, metavar="N", help="for each source (default: 1024)")
+    samples.add_argument("--samples", type=count, metavar="N", help="for each source (default: 1024)")
     samples.add_argument(
         "--sampling",
         metavar="NAME",
@@ -126,13 +127,13 @@ def add_sampling_arguments(samples: argparse._ArgumentGroup) -> None:
         "--distinct", action="store_true", help="go on until N texts are distinct; weights say how often"
     )
     samples.add_argument("--greedy", action="store_true", help="the most probable token each time, no sampling")
-    samples.add_argument("--beam", type=_count, metavar="K", help="beam search with K beams, no sampling")
+    samples.add_argument("--beam", type=count, metavar="K", help="beam search with K beams, no sampling")
     samples.add_argument("--length-penalty", type=float, default=1.0, metavar="X", help="of beam search (default: 1)")
     samples.add_argument(
-        "--max-new-tokens", type=_count, default=256, metavar="N", help="of a sample, at most (default: 256)"
+        "--max-new-tokens", type=count, default=256, metavar="N", help="of a sample, at most (default: 256)"
     )
-    samples.add_argument("--batch", type=_count, metavar="N", help="prefixes computed at a time (default: what fits)")
-    samples.add_argument("--seed", type=_whole, default=0, help="of all that is drawn at random (default: 0)")
+    samples.add_argument("--batch", type=count, metavar="N", help="prefixes computed at a time (default: what fits)")
+    samples.add_argument("--seed", type=whole, default=0, help="of all that is drawn at random (default: 0)")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -167,14 +168,14 @@ def _to_file(options: argparse.Namespace, model: Model, sources: Iterator[Source
         kept = f"what is done is kept in {journal.partial}; the same command goes on from there"
         try:
             with redirect_stdout(sys.stderr):
-                count = journaled(model, sources, wish, journal, meter.counted)
+                made = journaled(model, sources, wish, journal, meter.counted)
         except MinriskError as error:
             if not journal.empty:
                 error.add_note(kept)
             raise
         except KeyboardInterrupt:
             raise KeyboardInterrupt(*([] if journal.empty else [kept])) from None
-        journal.finish(count)
+        journal.finish(made)
 
 
 def journaled(
@@ -415,16 +416,3 @@ def check_output(path: str, sources: str) -> None:
         raise InputError(f"{path}: samples are written as JSON Lines; name it .jsonl or .jsonl.gz")
     if os.path.isfile(path) and os.path.exists(sources) and os.path.samefile(path, sources):
         raise InputError(f"{path}: is read from; the output must have another name")
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"a whole number is needed, got {text!r}") from None
-
-
-def _count(text: str) -> int:
-    if (number := _whole(text)) < 1:
-        raise argparse.ArgumentTypeError(f"at least 1 is needed, got {text!r}")
-    return number

@@ -37,6 +37,10 @@ class Sampling:
     def __post_init__(self) -> None:
         if self.kind not in DEFAULTS:
             raise unknown_name("sampling", self.kind, DEFAULTS)
+        for name in ("parameter", "temperature"):
+            given = getattr(self, name)
+            if given is not None and (isinstance(given, bool) or not isinstance(given, int | float)):
+                raise InputError(f"`{name}` must be a number, got {given!r}")
         if not 0 < self.temperature < float("inf"):
             raise InputError(f"`temperature` must be above 0, got {self.temperature} (greedy is a search of its own)")
         if self.parameter is None:

@@ -77,10 +77,14 @@ class Endpoint:
     pause: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(self.url)
+            known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # Of an unfinished IPv6 address, or a port beyond 65535.
+            known = False
+        if not known or " " in self.url:
             raise InputError("`server` must be an address such as http://localhost:8000/v1")
-        if parts.username or parts.password or parts.query:
+        if parts.username or parts.password or parts.query or parts.fragment:
             raise InputError("`server` must hold no user, password or query: a key comes from the environment")
         if self.concurrency < 1 or self.retries < 0:
             raise InputError(

@@ -31,9 +31,12 @@ class Wish:
     batch: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("samples", "beams", "longest"):
-            if getattr(self, name) < 1:
-                raise InputError(f"`{name}` must be at least 1, got {getattr(self, name)}")
+        for name in ("samples", "beams", "longest", "batch"):
+            given = getattr(self, name)
+            if not (name == "batch" and given is None) and (type(given) is not int or given < 1):
+                raise InputError(f"`{name}` must be a whole number of at least 1, got {given!r}")
+        if type(self.seed) is not int:
+            raise InputError(f"`seed` must be a whole number, got {self.seed!r}")
         if not math.isfinite(self.length_penalty):
             raise InputError(f"`length_penalty` must be finite, got {self.length_penalty}")
         if self.sampling is None and self.samples > self.beams:
