@@ -214,3 +214,15 @@ def test_what_a_store_cannot_heed_is_refused(options: dict[str, Any], store: Sto
     with pytest.raises(InputError, match=f"`{next(iter(options))}` goes with a samples file"):
         prepared_store(store.folder, tmp_path, ChrF(), **options)
     assert main(["study", "spectrum", str(store.folder), "--utility", "bleu", "-o", str(tmp_path)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "total"), [("file", None, 3), ("list", None, 3), ("stream", None, None), ("file", 2, 2)]
+)
+def test_how_much_is_left_is_told(kind: str, limit: int | None, total: int | None, tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    path.write_text("".join(f'{{"hypotheses": ["a", "b {number}"]}}\n' for number in range(3)), encoding="utf-8")
+    samples: dict[str, Any] = {"file": path, "list": segments(3), "stream": iter(segments(3))}
+    told: list[tuple[int, int | None]] = []
+    build_store(samples[kind], ChrF(), tmp_path, limit=limit, progress=lambda *given: told.append(given))
+    assert told == [(done, total) for done in range(1, (limit or 3) + 1)]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
@@ -189,6 +189,7 @@ def build_store(
     behind = _behind(utility)
     keys = {name: _key(judge) for name, judge in judges.items()}
     segments = islice(read_segments(samples) if isinstance(samples, str | Path) else samples, limit)
+    total = _count(samples, limit) if progress is not None else None
     ids: dict[str, None] = {}
     for number, segment in enumerate(segments):
         name = str(number) if segment.id is None else segment.id
@@ -202,7 +203,7 @@ def build_store(
             raise
         ids[name] = None
         if progress is not None:
-            progress(number + 1, limit)
+            progress(number + 1, total)
     if not ids:
         raise InputError("there are no segments to compute matrices of")
     signature = f"{about['signature']}|samples:{_samples_digest(target, len(ids))}"
@@ -283,6 +284,13 @@ def labelled_metrics(given: Iterable[tuple[str, Utility]]) -> dict[str, Utility]
             raise InputError(f"two held-out metrics are called {label!r}; give one a name, as in: other={label}")
         metrics[label] = metric
     return metrics
+
+
+def _count(samples: str | Path | Iterable[Segment], limit: int | None) -> int | None:
+    """How many segments there will be, if that can be told without taking them: then the time left can be, too."""
+    if isinstance(samples, str | Path) and Path(samples).is_file():
+        return sum(1 for _ in islice(read_segments(samples), limit))
+    return min(len(samples), limit or len(samples)) if isinstance(samples, Sized) else limit
 
 
 def _behind(utility: Utility) -> bytes:
