@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import numba
 import pytest
 
 import minrisk
+from minrisk import numeric
 from minrisk.cli.main import COMMANDS
 from minrisk.methods import METHODS
 from minrisk.utilities import UTILITIES
@@ -123,3 +126,20 @@ def test_every_extra_that_is_named_can_be_installed() -> None:
 def test_every_command_has_a_summary() -> None:
     for command in COMMANDS.values():
         assert command.__doc__
+
+
+def test_kernels_are_kept_somewhere_where_nothing_of_the_user_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container without a home, where numba refuses to import what it is told to keep."""
+    assert not numeric._writable("/dev/null/cache")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "")  # So that it is put back afterwards.
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    monkeypatch.setattr(numba.config, "CACHE_DIR", numba.config.CACHE_DIR)
+    numeric._keep_kernels()
+    assert "NUMBA_CACHE_DIR" not in os.environ
+    monkeypatch.setattr(numeric, "_writable", lambda _: False)
+    numeric._keep_kernels()
+    place = Path(os.environ["NUMBA_CACHE_DIR"])
+    assert str(place) == numba.config.CACHE_DIR
+    assert place.stat().st_mode & 0o777 == 0o700
+    numeric._keep_kernels()
+    assert os.environ["NUMBA_CACHE_DIR"] == str(place)
