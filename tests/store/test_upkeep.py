@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -100,6 +101,24 @@ def test_prune_waits_until_nobody_has_the_store_open(said: Said) -> None:
         assert said("stats", "scores.db")[1] == before
     assert said("prune", "scores.db", "--utility", "second")[0] == 0
     assert sorted(path.name for path in Path().glob("scores*")) == ["scores.db"]
+
+
+KILLED = """
+import os, sqlite3
+connection = sqlite3.connect("scores.db", isolation_level=None)
+for statement in ("PRAGMA journal_mode = DELETE", "PRAGMA cache_size = 1", "BEGIN", "DELETE FROM cells"):
+    connection.execute(statement)
+connection.executemany("INSERT INTO log (packed) VALUES (?)", [(bytes(4000),)] * 50)
+os._exit(9)
+"""
+
+
+def test_what_a_killed_process_had_half_pruned_is_put_right(said: Said) -> None:
+    subprocess.run([sys.executable, "-c", KILLED])
+    assert Path("scores.db-journal").exists()
+    os.symlink("scores.db", "link.db")
+    assert said("verify", "link.db")[1:] == ("link.db: sound, 21 pairs\n", "")
+    assert not Path("scores.db-journal").exists()
 
 
 def test_verify_scores_a_sample_again(said: Said) -> None:

@@ -72,17 +72,22 @@ def _check(path: Path, size: int) -> None:
     SQLite itself reads: whoever else closes a file makes this process lose its locks on it. Where no other process has
     the file open, it is told that nothing will change, so that it puts no files beside this one.
     """
-    alone = not _in_use(path)
+    if _beside(path, "-journal"):
+        # A process was killed as it pruned: the header is whole, the rest will be put right as the file is opened.
+        _read_header(path, CHECKED + 1, "mode=ro&immutable=1")
+        return
+    alone = not _beside(path, "-wal", "-shm")
     try:
         _read_header(path, size, "mode=ro&immutable=1" if alone else "mode=ro")
     except StoreError:
-        if not alone or not _in_use(path):
+        if not alone or not _beside(path, "-wal", "-shm"):
             raise
         _read_header(path, size, "mode=ro")  # Something did change: another process has come.
 
 
-def _in_use(path: Path) -> bool:
-    return any(Path(f"{path}{suffix}").exists() for suffix in ("-wal", "-shm", "-journal"))
+def _beside(path: Path, *suffixes: str) -> bool:
+    """Whether SQLite has put one of its files beside the store, which may be reached by a link."""
+    return any(Path(f"{path.resolve()}{suffix}").exists() for suffix in suffixes)
 
 
 def _read_header(path: Path, size: int, mode: str) -> None:
