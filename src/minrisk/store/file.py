@@ -80,7 +80,7 @@ def _check(path: Path, size: int) -> None:
     try:
         _read_header(path, size, "mode=ro&immutable=1" if alone else "mode=ro")
     except StoreError:
-        if not alone or not _beside(path, "-wal", "-shm"):
+        if not alone or not _beside(path, "-wal", "-shm", "-journal"):
             raise
         _read_header(path, size, "mode=ro")  # Something did change: another process has come.
 
