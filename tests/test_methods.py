@@ -11,6 +11,7 @@ from minrisk.methods.aggregate_to_fine import AggregateToFine
 from minrisk.methods.centroid import Centroid
 from minrisk.methods.coarse_to_fine import CoarseToFine
 from minrisk.methods.columns import Columns
+from minrisk.methods.frontier import Frontier
 from minrisk.methods.full import Full
 from minrisk.methods.halving import Halving
 from minrisk.methods.map import Map
@@ -117,6 +118,14 @@ class TestHalving(MethodSuite):
 
 class TestHalvingFrequentFirst(MethodSuite):
     method = Halving(order="frequent")
+
+
+class TestFrontier(MethodSuite):
+    method = Frontier()
+
+
+class TestFrontierWithoutSurrogate(MethodSuite):
+    method = Frontier(surrogate=None)
 
 
 class TestCoarseToFine(MethodSuite):

@@ -133,6 +133,7 @@ def test_bad_segments(fields: dict[str, Any], weights: str, message: str) -> Non
         (np.float64(0.5), 9, 5),
         (np.int64(4), 9, 4),
         (1e-9, 9, 1),
+        (1e-10, 100, 1),
     ],
 )
 def test_budgets(budget: Any, size: int, calls: int) -> None:

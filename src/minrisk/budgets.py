@@ -10,7 +10,12 @@ from minrisk.errors import InputError
 
 Budget = float | Fraction | int | str
 
-EXPECTED = "a budget is a share of the cells in (0, 1] such as 1/16 or 0.25, or a whole number of calls such as 1024"
+AUTO = "auto"
+"""As many calls as it takes to be sure enough of the choice."""
+
+EXPECTED = (
+    "a budget is a share of the cells in (0, 1] such as 1/16 or 0.25, a whole number of calls such as 1024, or auto"
+)
 
 
 def parse_budget(budget: Budget) -> Fraction | int:
@@ -30,7 +35,7 @@ def parse_budget(budget: Budget) -> Fraction | int:
 
 def calls_allowed(budget: Fraction | int, size: int) -> int:
     """Calls allowed for a segment of `size` distinct cells: never more than there are."""
-    return min(budget, size) if isinstance(budget, int) else math.ceil(budget * size)
+    return min(budget, size) if isinstance(budget, int) else max(1, math.ceil(budget * size))
 
 
 def _from_text(text: str) -> Fraction | int:

@@ -6,11 +6,11 @@ import numbers
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from minrisk.budgets import Budget, parse_budget
+from minrisk.budgets import AUTO, Budget, parse_budget
 from minrisk.configuration import described
 from minrisk.engine import WINDOW, run
 from minrisk.errors import InputError, MinriskError
@@ -21,7 +21,7 @@ from minrisk.session import Session
 from minrisk.store import Store
 from minrisk.types import TARGET, Decision, Method, Problem, Segment, ranking
 from minrisk.utilities import UTILITIES
-from minrisk.utilities.base import QualityUtility, Utility
+from minrisk.utilities.base import PairUtility, QualityUtility, Utility
 from minrisk.utilities.function import Function, QualityFunction
 from minrisk.utilities.mixture import Mixture
 from minrisk.version import __version__
@@ -79,7 +79,7 @@ def decode(
     hypotheses: Sequence[str],
     utility: str | Utility | Any = "chrf",
     method: str | Method | None = None,
-    budget: Budget = 1.0,
+    budget: Budget | None = None,
     *,
     source: str | None = None,
     pseudo_references: Sequence[str] | None = None,
@@ -94,8 +94,10 @@ def decode(
     """Choose the hypothesis with the highest expected utility against the others.
 
     utility            a name, a configured utility, or a callable f(candidates, pseudo_references) -> floats
-    method             a name or a configured method; without one: full MBR, or PMBR on a budget below all cells
-    budget             a share of the distinct cells (1/16, 0.25, "1/16"), or an absolute number of calls (1024)
+    method             a name or a configured method; without one: full MBR, or "frontier" where not all is scored
+    budget             a share of the distinct cells (1/16, 0.25, "1/16"), a number of calls (1024), or "auto": as few
+                       as make the choice sure. Without one: "auto" for "frontier", and where no method is named and
+                       every pair costs a call (a cross-encoder, a judge, any callable); else all cells
     pseudo_references  what to compare with, if not the hypotheses themselves
     weights            of the pseudo-references: "multiplicity", "logprob", "logprob-normalized", or numbers
     logprobs           of the hypotheses; `pseudo_reference_logprobs` of pseudo-references of their own
@@ -121,7 +123,7 @@ def decode_corpus(
     segments: Iterable[Segment | Mapping[str, Any]],
     utility: str | Utility | Any = "chrf",
     method: str | Method | None = None,
-    budget: Budget = 1.0,
+    budget: Budget | None = None,
     *,
     weights: str = "multiplicity",
     seed: int = 0,
@@ -181,13 +183,20 @@ class Configuration:
         self,
         utility: str | Utility | Any = "chrf",
         method: str | Method | None = None,
-        budget: Budget = 1.0,
+        budget: Budget | None = None,
         weights: str = "multiplicity",
         seed: int = 0,
     ) -> None:
         self.utility = _utility(utility)
-        self.budget = parse_budget(budget)
-        self.method = _method(method or ("full" if self.budget == 1 and not isinstance(self.budget, int) else "pmbr"))
+        if budget is None:
+            sparing = _costly(self.utility) if method is None else hasattr(_method(method), "confidence")
+            budget = AUTO if sparing else 1.0
+        if budget == AUTO:
+            self.method, self.budget = _sure(method), parse_budget(1.0)
+        else:
+            self.budget = parse_budget(budget)
+            every = self.budget == 1 and not isinstance(self.budget, int)
+            self.method = _method(method or ("full" if every else "frontier"))
         check_weights(weights)
         self.weights = weights
         if isinstance(seed, bool) or not isinstance(seed, int | numbers.Integral):
@@ -254,6 +263,27 @@ class Work:
 
 _method = method
 _utility = utility
+
+SURE = 0.95
+"""How sure a choice on the budget "auto" is, where the method's options do not say."""
+
+
+def _costly(utility: Utility) -> bool:
+    """Whether every pair is a call of its own: a cross-encoder, a judge, any callable."""
+    if isinstance(utility, Mixture):
+        return any(_costly(part) for part in utility.parts)
+    return isinstance(utility, PairUtility) and not isinstance(utility, QualityUtility)
+
+
+def _sure(method: str | Method | None) -> Method:
+    """The method for the budget "auto": one that stops when it is confident."""
+    chosen = _method(method or "frontier")
+    if not hasattr(chosen, "confidence"):
+        raise InputError(
+            f"a budget of {AUTO!r} needs a method that can stop when it is sure, which is 'frontier'; any other needs "
+            f"a share of the cells such as 1/16, or a number of calls; the method is {method!r}"
+        )
+    return chosen if chosen.confidence is not None else replace(cast(Any, chosen), confidence=SURE)
 
 
 def decision_of(session: Session, higher_is_better: bool) -> Decision:

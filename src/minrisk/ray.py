@@ -65,7 +65,7 @@ def decode(
     dataset: ray.data.Dataset,
     utility: str | Utility | Any = "chrf",
     method: str | Method | None = None,
-    budget: Budget = 1.0,
+    budget: Budget | None = None,
     *,
     weights: str = "multiplicity",
     seed: int = 0,

@@ -38,13 +38,17 @@ def add_choice_arguments(choice: argparse._ArgumentGroup) -> None:
     choice.add_argument(
         "--utility-set", action="append", default=[], metavar="OPTION=VALUE", help="set an option of the utility"
     )
-    choice.add_argument("--method", metavar="NAME", help="see `minrisk methods` (default: full, or pmbr on a budget)")
+    choice.add_argument(
+        "--method", metavar="NAME", help="see `minrisk methods` (default: full, or frontier where not all is scored)"
+    )
     choice.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", help="set an option of the method"
     )
     choice.add_argument("--tuned", metavar="FILE", help="of `minrisk study tune`: pmbr as it was tuned")
     choice.add_argument(
-        "--budget", default="1.0", help="a share of the cells (1/16, 0.25) or a number of calls (1024) per segment"
+        "--budget",
+        help="a share of the cells (1/16, 0.25) or a number of calls (1024) per segment; auto: as few as make the "
+        "choice sure (default: auto with frontier, and where each pair costs a call and no method is named; else all)",
     )
     choice.add_argument(
         "--weights",

@@ -16,6 +16,7 @@ METHODS = Registry(
         "pmbr": "minrisk.methods.pmbr:Pmbr",
         "pruning": "minrisk.methods.pruning:Pruning",
         "halving": "minrisk.methods.halving:Halving",
+        "frontier": "minrisk.methods.frontier:Frontier",
         "coarse_to_fine": "minrisk.methods.coarse_to_fine:CoarseToFine",
         "aggregate": "minrisk.methods.aggregate:Aggregate",
         "aggregate_to_fine": "minrisk.methods.aggregate_to_fine:AggregateToFine",

@@ -6,7 +6,7 @@ import numpy as np
 
 from minrisk.errors import InputError
 from minrisk.numeric.sparse import Observed, observe
-from minrisk.types import IntArray
+from minrisk.types import FloatArray, IntArray
 
 _USUAL = 2 / 3
 """Correlation of a cell with its mirror image before any pair is seen: texts that say the same are compared, so that
@@ -28,11 +28,17 @@ def symmetry_weight(observed: Observed) -> float:
     ways, drawn towards a cautious guess while they are few.
     """
     first, second = _pairs(observed)
-    differences = np.square(observed.values[first] - observed.values[second])
-    variance = float(np.var(observed.values))
-    correlation = 1.0 - differences / (2.0 * variance) if variance > 0.0 else np.ones(len(first))
-    estimate = (float(correlation.sum()) + _STRENGTH * _USUAL) / (len(first) + _STRENGTH)
-    return max(estimate, 0.0) * _NOISE / (_NOISE + 2.0 * (1.0 - estimate))
+    estimate = image_correlation(observed.values[first] - observed.values[second], float(np.var(observed.values)))
+    return estimate * _NOISE / (_NOISE + 2.0 * (1.0 - estimate))
+
+
+def image_correlation(differences: FloatArray, variance: float) -> float:
+    """The correlation of cells with their mirror images, not below 0, from the differences of pairs scored both ways.
+
+    variance  of all cells. Drawn towards a cautious guess while pairs are few.
+    """
+    correlation = 1.0 - np.square(differences) / (2.0 * variance) if variance > 0.0 else np.ones(len(differences))
+    return max((float(correlation.sum()) + _STRENGTH * _USUAL) / (len(differences) + _STRENGTH), 0.0)
 
 
 def reflected(observed: Observed, weight: float | None = None) -> Observed:
