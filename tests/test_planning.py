@@ -102,6 +102,19 @@ def test_methods_that_save_calls_are_planned_where_the_metric_bears_them(
         assert int(row["calls"]) <= full * int(top) / int(bottom) + len(SEGMENTS), row
 
 
+def test_a_budget_that_ends_by_itself_is_planned_for_the_method_that_can(
+    samples: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--method", "pmbr,frontier", "--budget", "auto,1/2", "--format", "csv")
+    assert main(["plan", samples, "--utility", "metricx", *arguments]) == 0
+    printed = capsys.readouterr()
+    rows = list(csv.DictReader(io.StringIO(printed.out)))
+    named = [(row["method"], row["budget"]) for row in rows]
+    assert named == [("full", "1.0"), ("frontier", "auto"), ("pmbr", "1/2"), ("frontier", "1/2")]
+    assert int(rows[1]["calls"]) <= int(rows[0]["calls"])
+    assert "left out: pmbr: a budget of 'auto' needs a method that can stop" in printed.err
+
+
 def test_what_was_not_read_is_estimated(samples: str, plan: Plan) -> None:
     whole = plan(samples, "--method", "pmbr", "--budget", "1/4")
     given = plan(samples, "--method", "pmbr", "--budget", "1/4", "--limit", "5", "--segments", "10")

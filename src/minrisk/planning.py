@@ -16,7 +16,7 @@ from typing import cast
 
 import numpy as np
 
-from minrisk.budgets import calls_allowed, parse_budget
+from minrisk.budgets import AUTO, calls_allowed, parse_budget
 from minrisk.decoding import Configuration
 from minrisk.engine import run
 from minrisk.errors import InputError
@@ -209,7 +209,8 @@ def plan(
     if rates.price_per_hour is not None and not rates.timed:
         raise InputError("a price per hour needs a speed: calls or encodes per second, or a known hardware")
     for budget in budgets:
-        parse_budget(budget)
+        if budget != AUTO:
+            parse_budget(budget)
     check_weights(weights)
     rehearsal = Rehearsal(found, utility, tokens_of, weights)
     rows = [_row(rehearsal, "full", "1.0", rates)]

@@ -5,6 +5,7 @@ Segments and results pass between the processes as `multiprocessing` passes them
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
@@ -27,6 +28,8 @@ from minrisk.utilities.base import EncodedUtility, MatrixUtility
 
 SEGMENTS, CALLS = 64, 2048
 """What a worker is given at a time: enough to fill the batches of a metric, little enough for all to end together."""
+SPARED = 16
+"""A method that stops when it is sure is taken to need one in so many of the calls that it may make."""
 AHEAD = 2
 """Tasks under way for each worker, so that none waits for the first process."""
 
@@ -95,6 +98,8 @@ def _cost(segment: Segment | Mapping[str, Any], work: Work) -> float:
     if isinstance(work.configuration.utility, EncodedUtility):
         return 4.0 * (rows if segment.pseudo_references is None else rows + columns)
     calls = calls_allowed(work.configuration.budget, rows * columns)
+    if getattr(work.configuration.method, "confidence", None) is not None:  # It is allowed more than it will take.
+        calls = math.ceil(calls / SPARED)
     return calls / 64 if isinstance(work.configuration.utility, MatrixUtility) else float(calls)
 
 

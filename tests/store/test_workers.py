@@ -58,13 +58,15 @@ def test_no_more_segments_are_read_than_are_worked_on() -> None:
         (metric.similarity, 2, 1.0, 256, 64),
         (metric.similarity, 2, 1.0, 5, 5),
         (metric.similarity, 50, 1.0, 256, 1),
+        (metric.similarity, 16, "auto", 256, 64),
+        (metric.similarity, 32, "auto", 256, 32),
         ("chrf", 16, 1.0, 256, 64),
     ],
 )
 def test_a_worker_is_given_enough_to_fill_batches(
     utility: Any, size: int, budget: Any, window: int, count: int
 ) -> None:
-    work = Work(minrisk.Configuration(utility, "columns", budget), window=window)
+    work = Work(minrisk.Configuration(utility, "frontier" if budget == "auto" else "columns", budget), window=window)
     given = list(parts(segments(150, size), work, 7))
     assert {len(held) for held, _ in given[:-1]} == {count}
     assert [segment for held, _ in given for segment in held] == segments(150, size)
