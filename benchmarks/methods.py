@@ -30,6 +30,8 @@ METHODS: tuple[tuple[str, dict[str, object]], ...] = (
     ("pruning", {}),
     ("halving", {}),
     ("halving", {"order": "frequent"}),
+    ("frontier", {"surrogate": None}),
+    ("frontier", {"surrogate": "word_f1"}),
     ("aggregate", {}),
     ("aggregate", {"groups": 8}),
     ("aggregate_to_fine", {}),

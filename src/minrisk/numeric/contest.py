@@ -8,7 +8,7 @@ from minrisk.types import BoolArray, FloatArray, IntArray
 
 OWN = 0.5
 """Variance of what a column has of its own, beside that of what its coordinates share with others'."""
-PLANNED = 256
+PLANNED = 64
 """Columns put in order one by one; the rest follows by weight."""
 
 
@@ -39,12 +39,13 @@ def column_order(weights: FloatArray, coordinates: FloatArray) -> IntArray:
     return np.concatenate((picked, rest[np.argsort(-weights[rest], kind="stable")]))
 
 
-def draws_of(
-    means: FloatArray, common: FloatArray, own: FloatArray, count: int, rng: np.random.Generator
-) -> FloatArray:
-    """Values that all rows may have, drawn together: (N, count). See `Model.sums` for the arguments."""
-    shared = common @ rng.standard_normal((common.shape[1], count))
-    return np.asarray(means[:, None] + shared + np.sqrt(own)[:, None] * rng.standard_normal((len(own), count)))
+def draws_of(means: FloatArray, common: FloatArray, own: FloatArray, normals: FloatArray) -> FloatArray:
+    """Values that all rows may have, drawn together: (N, D). See `Model.sums` for the arguments.
+
+    normals  (at least N + q, D) standard normal numbers; the same ones round by round make rounds comparable
+    """
+    rows, width = common.shape
+    return np.asarray(means[:, None] + common @ normals[rows : rows + width] + np.sqrt(own)[:, None] * normals[:rows])
 
 
 def chances(draws: FloatArray) -> FloatArray:
@@ -72,17 +73,14 @@ def topped_up(have: FloatArray, most: FloatArray, shares: FloatArray, count: int
     have  (N,) what it has already, which is not taken away; most (N,) how many more it can take
     """
     count = int(min(count, most.sum()))
-    low, high = 0.0, 1.0
-
-    def given(level: float) -> FloatArray:
-        return np.clip(level * shares - have, 0.0, most)
-
-    while given(high).sum() < count and high < 1e18:
-        high *= 2.0
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if given(middle).sum() < count else (low, middle)
-    exact = given(high)
+    exact = np.zeros(len(have))
+    due = np.flatnonzero((shares > 0) & (most > 0))
+    if len(due):
+        # What all rows get together grows linearly with the level, but where one begins or ceases to get cells.
+        have, limit, share = have[due], most[due], shares[due]
+        bends = np.unique(np.concatenate((have / share, (have + limit) / share)))
+        sums = np.clip(bends[:, None] * share - have, 0.0, limit).sum(axis=1)
+        exact[due] = np.clip(np.interp(count, sums, bends) * share - have, 0.0, limit)
     whole = np.floor(exact + 1e-9)
     # What is left goes to the largest remainders, then to the largest shares.
     order = np.lexsort((-shares, -np.round(exact - whole, 9)))

@@ -22,7 +22,9 @@ from minrisk.types import FloatArray, IntArray
 FLAT = 100.0
 """Variance of what is hardly known at all, beside values of unit variance."""
 LEAST = 1e-6
-"""No variance goes below this, nor the correlation of a text's two effects nearer to 1."""
+"""No variance goes below this."""
+SYMMETRIC = 0.999
+"""Correlation of a text's two effects where u(h, r) = u(r, h); 1 would leave nothing to invert."""
 EXPECTED = 0.5
 """Deviations of a value that one of the surrogate leads to expect before anything is scored."""
 BELIEF = 2.0
@@ -230,11 +232,16 @@ class Model:
         determined = float((1.0 - (squares - np.square(solution)) / scales).sum())
         determined += float((1.0 - (of_rows - np.square(self.row_effects)) / self.variances.row).sum())
         rest = self._residual_squares() + self.variances.rest * max(determined, 0.0)
+        row_variance, column_variance = _estimate(of_rows, believed.row), _estimate(squares[p:], believed.column)
+        if self.variances.symmetry == SYMMETRIC:
+            # Two effects that are one have one variance; two estimates would drift apart.
+            groups[3] = groups[4] = (groups[3] + groups[4]) / 2
+            row_variance = column_variance = (row_variance + column_variance) / 2
         return replace(
             self.variances,
             groups=(FLAT, *groups[1:]),
-            row=_estimate(of_rows, believed.row),
-            column=_estimate(squares[p:], believed.column),
+            row=row_variance,
+            column=column_variance,
             rest=max((rest + BELIEF * believed.rest) / (len(self.scored) + BELIEF), LEAST),
         )
 
@@ -248,14 +255,6 @@ class Model:
         fitted += scored.counts.sum(axis=0) @ columns**2 + scored.counts.sum(axis=1) @ rows**2
         agreement = coefficients @ scored.moments + rows @ scored.row_sums + columns @ scored.column_sums
         return max(float(scored.squares - 2.0 * agreement + fitted), 0.0)
-
-
-def fitted(features: Features, scored: Scored, partners: IntArray, variances: Variances, steps: int) -> Model:
-    """The model whose variances are the most likely ones, by some steps from those given."""
-    model = Model(features, scored, variances, partners)
-    for _ in range(steps):
-        model = Model(features, scored, model.refined(), partners)
-    return model
 
 
 def _estimate(squares: FloatArray, believed: float) -> float:

@@ -8,21 +8,23 @@ import numpy as np
 
 from minrisk.numeric.contest import chances, column_order, draws_of, harmonic, next_cells, survivors, topped_up
 from minrisk.numeric.features import Features
-from minrisk.numeric.mixed import Scored, Variances, fitted
+from minrisk.numeric.mixed import SYMMETRIC, Model, Scored, Variances
 from minrisk.numeric.symmetry import image_correlation
+from minrisk.numeric.tournament import survivors_first
 from minrisk.types import BoolArray, Cells, Estimate, FloatArray, Problem
 
-MODELLED = 128
-"""Columns that the model attends to; a text that has met them all is known well."""
-STEPS = 3
-"""Towards the most likely variances, each round."""
+MODELLED = 64
+"""Columns that the model attends to: a text that has met them all is known well; more cost more than they tell."""
 SAFE = 0.9
-"""Share of the cells that the best rows get alike, fewer rows each round as in successive halving; the rest goes by the
-chances that the model gives. Where the model is wrong, no harm is done."""
+"""Share of the cells that the best rows get alike, fewer rows each round as in sequential halving; the rest goes by
+the chances that the model gives. Where the model is wrong, no harm is done."""
 LEFT = 4
 """Rows left in the last round."""
 SPREAD = 0.2
 """Share of the first cells that all rows get alike."""
+TRIED = 0.25
+"""A row can be chosen when it has been seen this often, as a share of how often the `LEFT` most seen rows have: one
+lucky cell, which the model takes at its word, is no reason to choose."""
 DRAWS = 256
 PAIRS = 2
 """Cells whose mirror images are scored too, to see whether the utility is symmetric."""
@@ -30,8 +32,6 @@ SAME = 1e-3
 """Mirror images that differ by less than this share of a standard deviation are equal."""
 UNSEEN = 0.7
 """Correlation of a text's effects as candidate and as pseudo-reference while nothing is known of it."""
-EXACT = 0.999
-"""The same where the utility is symmetric."""
 DIGITS = 9
 """Values in units of their deviation are rounded to so many digits: the metric's scale must not decide anything."""
 
@@ -46,7 +46,7 @@ class Search:
     """
 
     def __init__(self, problem: Problem, features: Features, rounds: int, rng: np.random.Generator) -> None:
-        self.problem, self.features, self.rng = problem, features, rng
+        self.problem, self.features = problem, features
         self.rounds, self.round = rounds, 0
         self.known = np.zeros(problem.shape, dtype=np.bool_)
         self.matrix = np.zeros(problem.shape)
@@ -58,6 +58,8 @@ class Search:
         shuffled = rng.permutation(problem.shape[1])
         self._order = shuffled[column_order(problem.column_weights[shuffled], features.right[shuffled])]
         self._scored = Scored.nothing(features, np.sort(self._order[:MODELLED]))
+        unknown = problem.shape[0] + sum(features.sizes) + len(self._scored.columns)
+        self._normals = rng.standard_normal((unknown, DRAWS))
         self._square = np.array_equal(problem.twins, np.arange(problem.shape[1]))
         self._symmetric = False
         self._variances = Variances(symmetry=UNSEEN if self._square else 0.0)
@@ -120,7 +122,7 @@ class Search:
 
     def doubt(self, tolerance: float) -> float:
         """How likely the choice is to lose more than `tolerance` of the best row's gain over the average one."""
-        best, choice = self.draws.max(axis=0), self.draws[int(np.nanargmax(self._judged()))]
+        best, choice = self.draws.max(axis=0), self.draws[int(np.argmax(np.where(self._tried(), self.means, -np.inf)))]
         return float(np.mean(best - choice > tolerance * (best - self.draws.mean(axis=0))))
 
     def estimate(self) -> Estimate:
@@ -132,14 +134,16 @@ class Search:
         exact = self.known.all(axis=1)
         values = np.where(exact, np.einsum("ij,j->i", self.matrix, weights), mean + deviation * self.means)
         nothing = self.seen == 0
+        values = np.where(nothing, np.nan, values)
         return Estimate(
-            values=np.where(nothing, np.nan, values),
+            values=values,
+            preference=survivors_first(values, self._tried().astype(np.int64)),
             uncertainty=np.where(nothing, np.nan, np.where(exact, 0.0, deviation * self._spread)),
         )
 
-    def _judged(self) -> FloatArray:
-        """The value of rows that have been seen, NaN of others."""
-        return np.where(self.seen > 0, self.means, np.nan)
+    def _tried(self) -> BoolArray:
+        """Which rows have been seen often enough to be chosen."""
+        return np.asarray(self.seen >= max(TRIED * np.sort(self.seen)[-LEFT:][0], 1.0))
 
     def _believe(self) -> None:
         """Values and draws of all rows from all that is known."""
@@ -147,14 +151,15 @@ class Search:
         weights, mean, deviation = self.problem.column_weights, *self.unit
         unit = self._scored.deviation()
         scored = self._scored.deviations(self.features, unit)
-        model = fitted(self.features, scored, self.problem.twins, self._variances, STEPS)
-        self._variances = model.variances
+        model = Model(self.features, scored, self._variances, self.problem.twins)
+        # What this round says of the variances serves the next one: one system to solve each round.
+        self._variances = model.refined()
         means, common, own = model.sums(np.where(self.known, 0.0, weights))
         means, common, own = unit * means, unit * common, unit**2 * own
         of_known = np.where(self.known, (self.matrix - mean) / deviation, 0.0) @ weights
         self.means = np.round(of_known + means, DIGITS)
         self._spread = np.sqrt(np.einsum("iq,iq->i", common, common) + own)
-        self.draws = draws_of(self.means, common, own, DRAWS, self.rng)
+        self.draws = draws_of(self.means, common, own, self._normals)
 
     def _shares(self) -> FloatArray:
         """The share of all cells so far that each row is due."""
@@ -190,7 +195,7 @@ class Search:
             self.known |= self.known.T
             self.matrix = np.where(self.known & (self.matrix == 0), self.matrix.T, self.matrix)
         correlation = image_correlation(first - second, 1.0)
-        self._variances = replace(self._variances, symmetry=EXACT if self._symmetric else min(correlation, UNSEEN))
+        self._variances = replace(self._variances, symmetry=SYMMETRIC if self._symmetric else min(correlation, UNSEEN))
 
 
 def _without_images(cells: Cells, columns: int) -> Cells:
