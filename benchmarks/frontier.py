@@ -47,7 +47,7 @@ ABLATION: tuple[tuple[str, dict[str, Any], ModuleType, dict[str, Any]], ...] = (
     ("no surrogate", {"surrogate": None}, search, {}),
     ("one coordinate instead of 24", {}, features, {"WIDTH": 1}),
     ("variances as believed beforehand", {}, mixed, {"BELIEF": 1e12}),
-    ("images not used", {}, search, {"PAIRS": 0}),
+    ("images not used", {}, search, {"PAIRS": 10**9}),
     ("by chances alone", {}, search, {"SAFE": 0.0}),
     ("by rank alone", {}, search, {"SAFE": 1.0}),
     ("any row can be chosen", {}, search, {"TRIED": 0.0}),

@@ -33,6 +33,7 @@ class TestDecode:
             (("--budget", "0.5"), {"budget": Fraction(1, 2)}),
             (("--budget", "0.3", "--set", "rounds=3"), {"budget": 0.3, "method": minrisk.method("frontier", rounds=3)}),
             (("--budget", "auto"), {"budget": "auto"}),
+            (("--method", "frontier(surrogate=none)"), {"method": minrisk.method("frontier", surrogate=None)}),
             (("--weights", "logprob", "--window", "1"), {"weights": "logprob"}),
             (("--utility-set", "word-order=2"), {"utility": minrisk.utility("chrf", word_order=2)}),
         ],

@@ -15,7 +15,7 @@ from minrisk.numeric.features import features_of, nothing
 from minrisk.numeric.search import Search
 from minrisk.types import Cells, Estimate, IntArray, Plan, Problem
 
-FIRST = 0.2
+FIRST = 0.3
 """Share of the calls that the first round takes, when all candidates are still in question."""
 SMALL = 256
 """Cells that are scored all at once where the method may stop by itself: there is little to save."""
@@ -35,7 +35,7 @@ class Frontier:
     """
 
     kind: ClassVar[str] = "adaptive"
-    surrogate: Any = "chrf"
+    surrogate: Any | None = "chrf"
     rounds: int = 8
     confidence: float | None = None
     tolerance: float = 0.02

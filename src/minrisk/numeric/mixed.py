@@ -25,6 +25,8 @@ LEAST = 1e-6
 """No variance goes below this."""
 SYMMETRIC = 0.999
 """Correlation of a text's two effects where u(h, r) = u(r, h); 1 would leave nothing to invert."""
+MOST = 0.95
+"""The same where it is not."""
 EXPECTED = 0.5
 """Deviations of a value that one of the surrogate leads to expect before anything is scored."""
 BELIEF = 2.0
@@ -242,8 +244,22 @@ class Model:
             groups=(FLAT, *groups[1:]),
             row=row_variance,
             column=column_variance,
+            symmetry=self._symmetry(),
             rest=max((rest + BELIEF * believed.rest) / (len(self.scored) + BELIEF), LEAST),
         )
+
+    def _symmetry(self) -> float:
+        """How far the two effects of a text correlate, as the posterior has it."""
+        before, (rows, places) = self.variances.symmetry, self._twins
+        if before in (0.0, SYMMETRIC):
+            return before
+        _, scaled, root, solution = self._system
+        p = len(self.scored.gram)
+        together = self.row_effects[rows] * solution[p + places]
+        together -= np.einsum("iq,qi->i", scaled[rows] @ root.T, root[:, p + places])
+        scale = float(np.sqrt(self.variances.row * self.variances.column))
+        correlation = (float(together.sum()) / scale + BELIEF * before) / (len(rows) + BELIEF)
+        return float(np.clip(correlation, LEAST, MOST))
 
     def _residual_squares(self) -> float:
         scored, coefficients = self.scored, self.coefficients

@@ -20,7 +20,7 @@ SAFE = 0.9
 the chances that the model gives. Where the model is wrong, no harm is done."""
 LEFT = 4
 """Rows left in the last round."""
-SPREAD = 0.2
+SPREAD = 0.6
 """Share of the first cells that all rows get alike."""
 TRIED = 0.25
 """A row can be chosen when it has been seen this often, as a share of how often the `LEFT` most seen rows have: one
@@ -152,7 +152,7 @@ class Search:
         unit = self._scored.deviation()
         scored = self._scored.deviations(self.features, unit)
         model = Model(self.features, scored, self._variances, self.problem.twins)
-        # What this round says of the variances serves the next one: one system to solve each round.
+        # What this round says of the variances serves the next one.
         self._variances = model.refined()
         means, common, own = model.sums(np.where(self.known, 0.0, weights))
         means, common, own = unit * means, unit * common, unit**2 * own
