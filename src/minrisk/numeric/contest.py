@@ -97,6 +97,7 @@ def topped_up(have: FloatArray, most: FloatArray, shares: FloatArray, count: int
 
 def next_cells(open_cells: BoolArray, order: IntArray, wanted: IntArray) -> tuple[IntArray, IntArray]:
     """The first `wanted` (N,) open cells (N, K) of each row, columns taken in this order: rows and columns."""
-    ordered = open_cells[:, order]
-    rows, places = np.nonzero(ordered & (np.cumsum(ordered, axis=1) <= wanted[:, None]))
-    return rows.astype(np.int64), order[places]
+    given = np.flatnonzero(wanted)
+    ordered = open_cells[np.ix_(given, order)]
+    rows, places = np.nonzero(ordered & (np.cumsum(ordered, axis=1, dtype=np.int32) <= wanted[given, None]))
+    return given[rows], order[places]
