@@ -11,7 +11,8 @@ import numpy as np
 from minrisk.errors import InputError
 from minrisk.methods.refining import refine
 from minrisk.numeric.estimation import expected_utilities
-from minrisk.types import Cells, Plan, Problem
+from minrisk.numeric.sampling import every_cell
+from minrisk.types import Plan, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +39,6 @@ class CoarseToFine:
         return {"coarse": self.coarse}
 
     def plan(self, problem: Problem, rng: np.random.Generator) -> Plan:
-        rows, columns = problem.shape
-        cells = Cells(np.repeat(np.arange(rows), columns), np.tile(np.arange(columns), rows), "coarse")
-        matrix = (yield cells).reshape(rows, columns)
+        matrix = (yield every_cell(problem.shape, "coarse")).reshape(problem.shape)
         coarse = expected_utilities(matrix, problem.column_weights)
         return (yield from refine(problem, [coarse], self.keep, problem.budget, rng))

@@ -12,8 +12,9 @@ import numpy as np
 from minrisk.errors import InputError
 from minrisk.numeric.estimation import expected_utilities
 from minrisk.numeric.features import features_of, nothing
+from minrisk.numeric.sampling import every_cell
 from minrisk.numeric.search import Search
-from minrisk.types import Cells, Estimate, IntArray, Plan, Problem
+from minrisk.types import Estimate, Plan, Problem
 
 FIRST = 0.3
 """Share of the calls that the first round takes, when all candidates are still in question."""
@@ -54,13 +55,12 @@ class Frontier:
         return {} if self.surrogate is None else {"surrogate": self.surrogate}
 
     def plan(self, problem: Problem, rng: np.random.Generator) -> Plan:
-        rows, columns = problem.shape
         if problem.budget >= problem.size and (self.confidence is None or problem.size <= SMALL):
-            matrix = (yield Cells(*_all(problem.shape))).reshape(problem.shape)
+            matrix = (yield every_cell(problem.shape)).reshape(problem.shape)
             return Estimate(values=expected_utilities(matrix, problem.column_weights), matrix=matrix)
-        features = nothing(rows, columns)
+        features = nothing(*problem.shape)
         if self.surrogate is not None:
-            surrogate = (yield Cells(*_all(problem.shape), utility="surrogate")).reshape(problem.shape)
+            surrogate = (yield every_cell(problem.shape, "surrogate")).reshape(problem.shape)
             features = features_of(surrogate, problem.column_weights, problem.twins)
         totals, spent = self._totals(problem), 0
         search = Search(problem, features, len(totals), rng)
@@ -85,8 +85,3 @@ class Frontier:
             # Each round as much larger as the last one, from a cell a candidate to all.
             later = np.geomspace(min(max(problem.shape[0], 32), budget), budget, self.rounds)
         return [int(total) for total in np.rint(later)]
-
-
-def _all(shape: tuple[int, int]) -> tuple[IntArray, IntArray]:
-    """All cells, row by row."""
-    return np.repeat(np.arange(shape[0]), shape[1]), np.tile(np.arange(shape[1]), shape[0])

@@ -9,7 +9,8 @@ import numpy as np
 
 from minrisk.errors import InputError
 from minrisk.numeric.estimation import expected_utilities
-from minrisk.types import Cells, Estimate, Plan, Problem
+from minrisk.numeric.sampling import every_cell
+from minrisk.types import Estimate, Plan, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +20,10 @@ class Full:
     kind: ClassVar[str] = "exact"
 
     def plan(self, problem: Problem, rng: np.random.Generator) -> Plan:
-        rows, columns = problem.shape
         if problem.budget < problem.size:
             raise InputError(
                 f"method 'full' scores all {problem.size} cells, and the budget allows {problem.budget}: "
                 "leave the budget out, or name a method that samples, such as 'pmbr'"
             )
-        values = yield Cells(np.repeat(np.arange(rows), columns), np.tile(np.arange(columns), rows))
-        matrix = values.reshape(rows, columns)
+        matrix = (yield every_cell(problem.shape)).reshape(problem.shape)
         return Estimate(values=expected_utilities(matrix, problem.column_weights), matrix=matrix)

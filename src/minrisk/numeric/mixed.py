@@ -136,17 +136,26 @@ class Model:
         return rows, places[rows]
 
     @cached_property
-    def _precisions(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Prior precisions: of coefficients (p, p), of row effects (N,), of column effects (J,)."""
+    def _of_coefficients(self) -> FloatArray:
+        """The variance of each coefficient beforehand: (p,)."""
+        return np.repeat(self.variances.groups, self.features.sizes)
+
+    @cached_property
+    def _feature_sums(self) -> tuple[FloatArray, FloatArray]:
+        """The features of the scored cells, summed for each row (N, p) and for each column (J, p)."""
+        given = self.scored.counts, self.scored.columns
+        return self.features.summed_over_columns(*given), self.features.summed_over_rows(*given)
+
+    @cached_property
+    def _precisions(self) -> tuple[FloatArray, FloatArray]:
+        """Prior precisions of row effects (N,) and of column effects (J,)."""
         variances, rho = self.variances, self.variances.symmetry
-        scales = np.repeat(variances.groups, self.features.sizes)
-        prior = np.diag(1.0 / scales)
         rows = np.full(len(self.features.left), 1.0 / variances.row)
         columns = np.full(len(self.scored.columns), 1.0 / variances.column)
         sharper = 1.0 / (1.0 - rho**2)
         rows[self._twins[0]] *= sharper
         columns[self._twins[1]] *= sharper
-        return prior, rows, columns
+        return rows, columns
 
     @cached_property
     def _system(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -154,19 +163,17 @@ class Model:
         R with R' R the covariance; and what all else is (q,).
         """
         scored, rest = self.scored, self.variances.rest
-        prior, row_prior, column_prior = self._precisions
-        p, q = len(prior), len(prior) + len(scored.columns)
-        coupling = np.empty((len(scored.counts), q))
-        coupling[:, :p] = self.features.summed_over_columns(scored.counts, scored.columns)
-        coupling[:, p:] = scored.counts
-        coupling /= rest
+        row_prior, column_prior = self._precisions
+        of_rows, of_columns = self._feature_sums
+        p = len(scored.gram)
+        coupling = np.concatenate((of_rows, scored.counts), axis=1) / rest
         rows, places = self._twins
         rho = self.variances.symmetry
         coupling[rows, p + places] -= rho / (1.0 - rho**2) / np.sqrt(self.variances.row * self.variances.column)
         row = scored.counts.sum(axis=1) / rest + row_prior
-        system = np.empty((q, q))
-        system[:p, :p] = scored.gram / rest + prior
-        system[p:, :p] = self.features.summed_over_rows(scored.counts, scored.columns) / rest
+        system = np.empty((coupling.shape[1], coupling.shape[1]))
+        system[:p, :p] = scored.gram / rest + np.diag(1.0 / self._of_coefficients)
+        system[p:, :p] = of_columns / rest
         system[:p, p:] = system[p:, :p].T
         system[p:, p:] = np.diag(scored.counts.sum(axis=0) / rest + column_prior)
         scaled = coupling / row[:, None]
@@ -174,6 +181,12 @@ class Model:
         right = np.concatenate((scored.moments, scored.column_sums)) / rest - scaled.T @ (scored.row_sums / rest)
         root = np.linalg.inv(np.linalg.cholesky(system))
         return row, scaled, root, root.T @ (root @ right)
+
+    @cached_property
+    def _answers(self) -> FloatArray:
+        """How each row effect answers to independent deviations of all else: (N, q)."""
+        _, scaled, root, _ = self._system
+        return np.asarray(scaled @ root.T)
 
     @cached_property
     def coefficients(self) -> FloatArray:
@@ -219,18 +232,17 @@ class Model:
 
     def refined(self) -> Variances:
         """The variances that the posterior speaks for: a step of expectation maximisation."""
-        row, scaled, root, solution = self._system
+        row, _, root, solution = self._system
         p, believed = len(self.scored.gram), Variances()
         squares = np.square(solution) + np.einsum("kq,kq->q", root, root)
-        of_rows = np.square(self.row_effects) + 1.0 / row + np.square(scaled @ root.T).sum(axis=1)
+        of_rows = np.square(self.row_effects) + 1.0 / row + np.square(self._answers).sum(axis=1)
         ends = np.cumsum(self.features.sizes)
         groups = [
             _estimate(squares[end - size : end], before)
             for size, end, before in zip(self.features.sizes, ends, believed.groups, strict=True)
         ]
         # How many of the numbers the cells determine: all of them, less what is left of their variances beforehand.
-        scales = np.repeat(self.variances.groups, self.features.sizes)
-        scales = np.concatenate((scales, np.full(len(solution) - p, self.variances.column)))
+        scales = np.concatenate((self._of_coefficients, np.full(len(solution) - p, self.variances.column)))
         determined = float((1.0 - (squares - np.square(solution)) / scales).sum())
         determined += float((1.0 - (of_rows - np.square(self.row_effects)) / self.variances.row).sum())
         rest = self._residual_squares() + self.variances.rest * max(determined, 0.0)
@@ -253,10 +265,10 @@ class Model:
         before, (rows, places) = self.variances.symmetry, self._twins
         if before in (0.0, SYMMETRIC):
             return before
-        _, scaled, root, solution = self._system
+        _, _, root, solution = self._system
         p = len(self.scored.gram)
         together = self.row_effects[rows] * solution[p + places]
-        together -= np.einsum("iq,qi->i", scaled[rows] @ root.T, root[:, p + places])
+        together -= np.einsum("iq,qi->i", self._answers[rows], root[:, p + places])
         scale = float(np.sqrt(self.variances.row * self.variances.column))
         correlation = (float(together.sum()) / scale + BELIEF * before) / (len(rows) + BELIEF)
         return float(np.clip(correlation, LEAST, MOST))
@@ -264,10 +276,11 @@ class Model:
     def _residual_squares(self) -> float:
         scored, coefficients = self.scored, self.coefficients
         columns, rows = self.column_effects[scored.columns], self.row_effects
-        over_rows = self.features.summed_over_rows(scored.counts, scored.columns) @ coefficients
-        over_columns = self.features.summed_over_columns(scored.counts, scored.columns) @ coefficients
+        of_rows, of_columns = self._feature_sums
         fitted = coefficients @ scored.gram @ coefficients
-        fitted += 2.0 * (columns @ over_rows + rows @ over_columns + rows @ scored.counts @ columns)
+        fitted += 2.0 * (
+            columns @ of_columns @ coefficients + rows @ of_rows @ coefficients + rows @ scored.counts @ columns
+        )
         fitted += scored.counts.sum(axis=0) @ columns**2 + scored.counts.sum(axis=1) @ rows**2
         agreement = coefficients @ scored.moments + rows @ scored.row_sums + columns @ scored.column_sums
         return max(float(scored.squares - 2.0 * agreement + fitted), 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from minrisk.types import Cells, FloatArray, IntArray, Problem
+from minrisk.types import TARGET, Cells, FloatArray, IntArray, Problem
 
 
 def inclusion_probabilities(weights: FloatArray, count: int) -> FloatArray:
@@ -45,6 +45,12 @@ def block(problem: Problem, rows: IntArray, columns: IntArray) -> Cells:
     cells = Cells(np.repeat(rows, len(columns)), np.tile(columns, len(rows)))
     free = (problem.twins[cells.rows] == cells.columns) & ~np.isnan(problem.self_values[cells.rows])
     return Cells(cells.rows[~free], cells.columns[~free])
+
+
+def every_cell(shape: tuple[int, int], utility: str = TARGET) -> Cells:
+    """All cells of a matrix, row by row."""
+    rows, columns = shape
+    return Cells(np.repeat(np.arange(rows), columns), np.tile(np.arange(columns), rows), utility)
 
 
 def random_order(weights: FloatArray, rng: np.random.Generator) -> IntArray:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from minrisk.numeric.contest import chances, column_order, draws_of, harmonic, next_cells, survivors, topped_up
+from minrisk.numeric.estimation import is_self_pair
 from minrisk.numeric.features import Features
 from minrisk.numeric.mixed import SYMMETRIC, Model, Scored, Variances
 from minrisk.numeric.symmetry import image_correlation
@@ -98,7 +99,7 @@ class Search:
     def tell(self, cells: Cells, values: FloatArray) -> None:
         """The values of what was asked for."""
         self.round += 1
-        selfs = self.problem.twins[cells.rows] == cells.columns
+        selfs = is_self_pair(self.problem, cells)
         self._own[np.searchsorted(self._twins[0], cells.rows[selfs])] = values[selfs]
         if not np.isnan(self._own).all():
             usual = float(np.nanmean(self._own))
