@@ -27,11 +27,12 @@ import numpy as np
 
 from minrisk.errors import InputError, MinriskError
 from minrisk.formats import read_segments
+from minrisk.numeric.sampling import every_cell
 from minrisk.problems import merged, problem_of
 from minrisk.seeding import digest
 from minrisk.store.identity import file_digest
 from minrisk.study.files import made_folder, read_arrays, read_json, reason, write_array, write_arrays, write_json
-from minrisk.types import Cells, FloatArray, IntArray, Segment
+from minrisk.types import FloatArray, IntArray, Segment
 from minrisk.utilities.base import EncodedUtility, MatrixUtility, QualityUtility, Utility
 from minrisk.utilities.function import Function, QualityFunction
 from minrisk.utilities.table import Table
@@ -376,8 +377,7 @@ def _all_pairs(utility: Utility, texts: Sequence[str], source: str | None) -> Fl
 def _of_table(table: Table, segment: Segment, size: int) -> FloatArray:
     """The rows and columns of the first `size` distinct texts."""
     problem = problem_of(segment, table, Fraction(1))
-    rows = np.repeat(np.arange(size), size)
-    return table.answer(problem, Cells(rows, np.tile(np.arange(size), size))).reshape(size, size)
+    return table.answer(problem, every_cell((size, size))).reshape(size, size)
 
 
 def _add_scores(target: Path, number: int, segment: Segment, metrics: Mapping[str, Utility], pool: int) -> None:
